@@ -108,6 +108,15 @@ $(BUILD)/%.o: %.S
 # .incbin files are invisible to -MMD.
 $(BUILD)/model/mini/embedded.o: $(wildcard model/mini/*)
 $(BUILD)/api/openapi.o: api/openapi.json
+# A clone that is no release names its commit.
+COMMIT := $(if $(wildcard .git),$(shell git describe --exact-match HEAD >/dev/null 2>&1 || git rev-parse --short=12 HEAD 2>/dev/null))
+$(BUILD)/server/base/version.o: $(BUILD)/commit
+$(BUILD)/server/base/version.o: CPPFLAGS += -DHEADSCOPE_COMMIT='"$(COMMIT)"'
+$(BUILD)/commit: $(if $(filter-out $(file <$(BUILD)/commit),x$(COMMIT)),always)
+	@mkdir -p $(@D)
+	@echo 'x$(COMMIT)' >$@
+.PHONY: always
+always:
 $(BUILD)/api/figures/figure_files.o: $(FIGURE_FONT) api/figures/palettes.json
 $(BUILD)/api/figures/figure_files.o: CPPFLAGS += -DFIGURE_FONT='"$(FIGURE_FONT)"'
 
@@ -115,7 +124,9 @@ $(BUILD)/api/figures/figure_files.o: CPPFLAGS += -DFIGURE_FONT='"$(FIGURE_FONT)"
 static/node_modules/.package-lock.json: static/package.json static/package-lock.json
 	cd static && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
-build/viewer/index.html: static/node_modules/.package-lock.json $(VIEWER_SOURCES) api/openapi.json api/figures/palettes.json
+# A release holds index.html and viewer_files.c with the times of its sources, so it builds without npm.
+build/viewer/index.html: $(VIEWER_SOURCES) api/openapi.json api/figures/palettes.json
+	@$(MAKE) --no-print-directory static/node_modules/.package-lock.json
 	cd static && npm run --silent build
 	@touch $@
 build/viewer_files.c: build/viewer/index.html static/embed.mjs

@@ -68,6 +68,11 @@ void hs_api_cache_stats(const hs_api *api, hs_cache_stats *ret_stats)
     hs__head_cache_stats(api->cache, ret_stats);
 }
 
+void hs_api_cache_empty(hs_api *api)
+{
+    hs__head_cache_empty(api->cache);
+}
+
 /* ==== the answer of a job ==== */
 
 static hs_status analyze(hs_job *job, hs__answer *answer)
@@ -86,7 +91,7 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
 /* Reserves the upper bound of the answer's size, so that the buffer never grows. Untouched pages are free. */
 static void body_begin(const hs_job *job, hs_buffer *body)
 {
-    hs_runtime *runtime = hs_engine_runtime(hs__job_model(job)->engine);
+    hs_runtime *runtime = hs_engine_runtime(job->analysis.model->engine);
     body->data = hs_runtime_block_take(runtime, job->answer_bytes_max, &body->capacity);
     body->failed = !body->data;
 }
@@ -209,7 +214,17 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
     memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
     ret_response->n_tokens = job->n_tokens_computed;
     if (job->n_sequences)
-        memcpy(ret_response->model, hs__job_model(job)->name, sizeof ret_response->model);
+        memcpy(ret_response->model, job->analysis.model->name, sizeof ret_response->model);
+}
+
+/* Refuses a request for which there was no memory to create a job. */
+static void refuse_without_job(const hs_request *request, hs_response *ret_response)
+{
+    hs__problem problem = {.request_line = request->line};
+    *ret_response = (hs_response){0};
+    hs_fail(&ret_response->error, HS_NO_MEMORY, "no memory for a job");
+    hs__refuse_memory(&problem, ret_response->error.text);
+    hs__problem_write(&problem, request->id, ret_response);
 }
 
 /* ==== one request ==== */
@@ -218,11 +233,7 @@ void hs_api_handle(hs_api *api, const hs_request *request, hs_response *ret_resp
 {
     hs_job *job = hs_job_create(api, request);
     if (!job) {
-        hs__problem problem = {0};
-        *ret_response = (hs_response){0};
-        hs_fail(&ret_response->error, HS_NO_MEMORY, "no memory for a job");
-        hs__refuse_memory(&problem, ret_response->error.text);
-        hs__problem_write(&problem, request->id, ret_response);
+        refuse_without_job(request, ret_response);
         return;
     }
     const hs_run_control control = {.cancelled = request->cancelled, .n_threads = request->n_threads};
@@ -313,24 +324,19 @@ static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line
     return n;
 }
 
-static void line_refuse(const line *l, int status, const char *why, hs_response *ret_response)
-{
-    hs__problem problem = {.request_line = l->request.line};
-    hs__refuse(&problem, status, NULL, "%s", why);
-    hs_response_finish(ret_response);
-    hs__problem_write(&problem, l->request.id, ret_response);
-}
-
 static void line_answer(const line *l, hs_response *ret_response)
 {
-    *ret_response = (hs_response){0};
-    if (l->job)
-        hs_job_answer(l->job, ret_response);
-    else
-        line_refuse(l, 503, "no memory for this line: the server is short of memory, so send it again later",
-                    ret_response);
-    if (ret_response->status == 504)
-        line_refuse(l, 504, "not finished by the server's deadline: request less per line", ret_response);
+    hs__problem late = {.request_line = l->request.line};
+    if (!l->job) {
+        refuse_without_job(&l->request, ret_response);
+        return;
+    }
+    hs_job_answer(l->job, ret_response);
+    if (ret_response->status != 504)
+        return;
+    hs__refuse(&late, 504, NULL, "not finished by the server's deadline: request less per line");
+    hs_response_finish(ret_response);
+    hs__problem_write(&late, l->request.id, ret_response);
 }
 
 /* Appends one answer. The whole response has the first error and the first model. */

@@ -214,7 +214,7 @@ void hs_job_destroy(hs_job *job); /* NULL is fine */
 bool hs_job_crowded(const hs_job *job);
 
 /* Returns true if the last of n jobs adds little to the time of those before it, which may be none. It is
- * short and needs no other passes than theirs. All their answers together are small. */
+ * short, and its passes are of the same layers as theirs. All their answers together are small. */
 bool hs_job_joins(hs_job *const *jobs, size_t n);
 
 /* Runs the passes that jobs of any models need; NULL jobs and jobs that need none are skipped. Short texts of
@@ -225,12 +225,14 @@ size_t hs_job_run(hs_job *const *jobs, size_t n_jobs, const hs_run_control *cont
 
 void hs_job_answer(hs_job *job, hs_response *ret_response);
 
-/* Counts of the head cache (api/captures.c), which keeps the maps of recent texts. Any thread. */
+/* Counts of the head cache (api/head_cache.c), which keeps the maps of recent texts. Any thread. */
 typedef struct hs_cache_stats {
     uint64_t hits, misses, evictions;
     size_t entries, bytes, bytes_max;
 } hs_cache_stats;
 void hs_api_cache_stats(const hs_api *api, hs_cache_stats *ret_stats);
+/* Drops all entries of the head cache. Any thread. */
+void hs_api_cache_empty(hs_api *api);
 
 /* ---- how much is computed together ---- */
 
@@ -241,8 +243,9 @@ enum {
      * no faster, and slower for models with small hidden states. */
     HS_SHARED_TOKENS = 64,
 
-    /* Requests that a worker takes at once (server/http/tasks.c), and if there are several the bytes of their
-     * bodies and of their answers: each is answered when all are. 2 MiB of JSON take some milliseconds. */
+    /* Limits of several requests that a worker takes at once (server/http/tasks.c): their number, the bytes
+     * of all bodies, and those of all answers. None is answered before all are computed, and 2 MiB of JSON
+     * take some milliseconds. */
     HS_BATCH_MAX = 8,
     HS_BATCH_BYTES = 1536,
     HS_BATCH_ANSWER_BYTES = 2 << 20,

@@ -1,334 +1,11 @@
-/* captures.c - the memory of captured heads: a cache of recent ones, and a budget for all that run. */
+/* captures.c - the captured heads of jobs: a budget for all that run, and what a job has of it and of the
+ * cache. */
 #include "api/internal.h"
 
-#include "model/base/bytes.h"
 #include "model/base/clock.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* ==== the head cache ==== */
-
-/* A hash table for lookup and a list by last use for eviction, under one mutex. Memory is
- * freed outside of it. */
-
-/* A key as one string of bytes: equal exactly when all of it is. Only hashed and compared. */
-typedef struct content {
-    unsigned char *data; /* owned */
-    size_t size;
-    uint64_t hash;
-} content;
-
-typedef struct entry {
-    struct entry *newer, *older; /* the list by last use */
-    struct entry *next;          /* of its bucket */
-    hs__heads *heads;
-    content key; /* owned */
-    size_t bytes;
-} entry;
-
-#define N_BUCKETS 1024 /* a cache holds hundreds of texts: megabytes each */
-
-struct hs__head_cache {
-    pthread_mutex_t mutex; /* guards everything below, and n_references of every heads */
-    size_t bytes, bytes_max, n_entries;
-    uint64_t hits, misses, evictions;
-    entry *newest, *oldest;
-    entry *buckets[N_BUCKETS];
-};
-
-/* Appends to a content that is measured (data NULL) or filled. */
-static void put(content *c, const void *data, size_t n_bytes)
-{
-    if (c->data && n_bytes)
-        memcpy(c->data + c->size, data, n_bytes);
-    c->size += n_bytes;
-}
-
-/* The text whose states a decoder reads. */
-static void put_encoder_text(content *c, const hs_encoding *text)
-{
-    const size_t n = text ? text->n_tokens : 0;
-    put(c, &n, sizeof n);
-    if (!text)
-        return;
-    put(c, text->ids, n * sizeof *text->ids);
-    put(c, text->types, n);
-}
-
-/* A patch's source has as many tokens as the text. */
-static void put_source(content *c, const hs_sequence *source, size_t n_tokens)
-{
-    if (!source)
-        return;
-    put(c, source->ids, n_tokens * sizeof *source->ids);
-    if (source->types)
-        put(c, source->types, n_tokens);
-}
-
-/* Puts interventions of the key's text, or with source_of NULL of the text that a decoder reads. */
-static void put_interventions(content *c, const hs__heads_key *key, const hs_intervention *list, size_t n,
-                              const uint8_t *source_of)
-{
-    put(c, &n, sizeof n);
-    for (size_t i = 0; i < n; i++) {
-        const hs_intervention *change = &list[i];
-        put(c, &change->kind, sizeof change->kind);
-        put(c, &change->factor, sizeof change->factor);
-        put(c, &change->cross, sizeof change->cross);
-        put(c, &change->n_layers, sizeof change->n_layers);
-        put(c, change->layers, change->n_layers * sizeof *change->layers);
-        put(c, &change->n_heads, sizeof change->n_heads);
-        put(c, change->heads, change->n_heads * sizeof *change->heads);
-        put(c, &change->n_positions, sizeof change->n_positions);
-        put(c, change->positions, change->n_positions * sizeof *change->positions);
-        put_source(c, change->from, key->n_tokens);
-        if (change->from && source_of)
-            put_encoder_text(c, key->source ? &key->patch_sources[source_of[i]] : NULL);
-    }
-}
-
-/* Every list follows its length, so that different keys never have the same bytes. */
-static void put_key(content *c, const hs__heads_key *key)
-{
-    c->size = 0;
-    put(c, &key->model, sizeof key->model);
-    put(c, &key->n_tokens, sizeof key->n_tokens);
-    put(c, key->ids, key->n_tokens * sizeof *key->ids);
-    put(c, key->types, key->n_tokens);
-    put(c, &key->cross, sizeof key->cross);
-    put_encoder_text(c, key->source);
-    put_interventions(c, key, key->source_interventions, key->n_source_interventions, NULL);
-    put_interventions(c, key, key->interventions, key->n_interventions, key->source_of);
-}
-
-/* data stays NULL when memory is short. */
-static content content_create(const hs__heads_key *key)
-{
-    content c = {0};
-    put_key(&c, key);
-    c.data = malloc(c.size);
-    if (!c.data)
-        return c;
-    put_key(&c, key);
-    c.hash = hs_hash_bytes(HS_HASH_START, c.data, c.size);
-    c.hash ^= c.hash >> 32;
-    return c;
-}
-
-static bool entry_is(const entry *e, const content *key)
-{
-    return e->key.hash == key->hash && e->key.size == key->size &&
-           memcmp(e->key.data, key->data, key->size) == 0;
-}
-
-/* Returns true if the ascending list b contains every number of the ascending list a. */
-static bool within(const uint16_t *a, size_t n_a, const uint16_t *b, size_t n_b)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < n_a; i++) {
-        while (at < n_b && b[at] < a[i])
-            at++;
-        if (at == n_b || b[at] != a[i])
-            return false;
-    }
-    return true;
-}
-
-static bool covers(const hs_capture *capture, const hs_selection *selection)
-{
-    return (selection->taps & ~capture->taps) == 0 &&
-           within(selection->layers, selection->n_layers, capture->layers, capture->n_layers) &&
-           within(selection->heads, selection->n_heads, capture->heads, capture->n_heads);
-}
-
-static void list_remove(hs__head_cache *cache, entry *e)
-{
-    *(e->newer ? &e->newer->older : &cache->newest) = e->older;
-    *(e->older ? &e->older->newer : &cache->oldest) = e->newer;
-}
-
-static void list_add(hs__head_cache *cache, entry *e)
-{
-    e->newer = NULL;
-    e->older = cache->newest;
-    *(cache->newest ? &cache->newest->newer : &cache->oldest) = e;
-    cache->newest = e;
-}
-
-/* Drops one reference, with the mutex held; the caller destroys what it gets, without the mutex. */
-static hs__heads *drop(hs__heads *heads)
-{
-    return --heads->n_references ? NULL : heads;
-}
-
-static void heads_destroy(hs__heads *heads)
-{
-    if (heads) {
-        hs_capture_destroy(heads->capture);
-        free(heads);
-    }
-}
-
-/* Takes the entry out, with the mutex held, and puts it on a list (by next) of entries to destroy. */
-static void entry_take(hs__head_cache *cache, entry *e, entry **dropped)
-{
-    entry **link = &cache->buckets[e->key.hash % N_BUCKETS];
-    while (*link != e)
-        link = &(*link)->next;
-    *link = e->next;
-    list_remove(cache, e);
-    cache->bytes -= e->bytes;
-    cache->n_entries--;
-    e->heads = drop(e->heads);
-    e->next = *dropped;
-    *dropped = e;
-}
-
-static void entries_destroy(entry *dropped)
-{
-    while (dropped) {
-        entry *next = dropped->next;
-        heads_destroy(dropped->heads);
-        free(dropped->key.data);
-        free(dropped);
-        dropped = next;
-    }
-}
-
-hs__head_cache *hs__head_cache_create(size_t bytes_max)
-{
-    hs__head_cache *cache = calloc(1, sizeof *cache);
-    if (!cache)
-        return NULL;
-    pthread_mutex_init(&cache->mutex, NULL);
-    cache->bytes_max = bytes_max;
-    return cache;
-}
-
-void hs__head_cache_destroy(hs__head_cache *cache)
-{
-    if (!cache)
-        return;
-    entry *dropped = NULL;
-    while (cache->newest)
-        entry_take(cache, cache->newest, &dropped);
-    entries_destroy(dropped);
-    pthread_mutex_destroy(&cache->mutex);
-    free(cache);
-}
-
-hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key, const hs_selection *selection)
-{
-    content analysis = content_create(key);
-    hs__heads *heads = NULL;
-    pthread_mutex_lock(&cache->mutex);
-    entry *e = analysis.data ? cache->buckets[analysis.hash % N_BUCKETS] : NULL;
-    while (e && !(entry_is(e, &analysis) && covers(e->heads->capture, selection)))
-        e = e->next;
-    if (e) {
-        heads = e->heads;
-        heads->n_references++;
-        list_remove(cache, e);
-        list_add(cache, e);
-    }
-    cache->hits += e != NULL;
-    cache->misses += e == NULL;
-    pthread_mutex_unlock(&cache->mutex);
-    free(analysis.data);
-    return heads;
-}
-
-static entry *entry_create(const hs__heads_key *key, hs__heads *heads)
-{
-    const content c = content_create(key);
-    entry *e = c.data ? calloc(1, sizeof *e) : NULL;
-    if (!e) {
-        free(c.data);
-        return NULL;
-    }
-    e->heads = heads;
-    e->key = c;
-    e->bytes = sizeof *e + c.size + sizeof *heads + heads->capture->bytes;
-    return e;
-}
-
-/* Inserts e, with the mutex held. Evicts entries of the same text that e covers, then the oldest until e
- * fits. */
-static void entry_insert(hs__head_cache *cache, entry *e, entry **dropped)
-{
-    const hs_capture *capture = e->heads->capture;
-    for (entry *old = cache->buckets[e->key.hash % N_BUCKETS], *next; old; old = next) {
-        next = old->next;
-        const hs_capture *other = old->heads->capture;
-        const hs_selection selection = {other->layers,  other->n_layers, other->heads,
-                                        other->n_heads, other->taps,     0};
-        if (entry_is(old, &e->key) && covers(capture, &selection))
-            entry_take(cache, old, dropped);
-    }
-    while (cache->bytes + e->bytes > cache->bytes_max) {
-        entry_take(cache, cache->oldest, dropped);
-        cache->evictions++;
-    }
-    e->heads->n_references++;
-    e->next = cache->buckets[e->key.hash % N_BUCKETS];
-    cache->buckets[e->key.hash % N_BUCKETS] = e;
-    list_add(cache, e);
-    cache->bytes += e->bytes;
-    cache->n_entries++;
-}
-
-hs__heads *hs__head_cache_add(hs__head_cache *cache, const hs__heads_key *key, hs_capture *capture,
-                              double forward_ms)
-{
-    hs__heads *heads = calloc(1, sizeof *heads);
-    if (!heads) {
-        hs_capture_destroy(capture);
-        return NULL;
-    }
-    *heads = (hs__heads){.capture = capture, .forward_ms = forward_ms, .n_references = 1};
-    if (capture->bytes > cache->bytes_max / 2)
-        return heads;
-    entry *e = entry_create(key, heads);
-    if (!e)
-        return heads; /* uncached is fine */
-    if (e->bytes > cache->bytes_max) {
-        free(e->key.data);
-        free(e);
-        return heads;
-    }
-    entry *dropped = NULL;
-    pthread_mutex_lock(&cache->mutex);
-    entry_insert(cache, e, &dropped);
-    pthread_mutex_unlock(&cache->mutex);
-    entries_destroy(dropped);
-    return heads;
-}
-
-void hs__heads_release(hs__head_cache *cache, hs__heads *heads)
-{
-    if (!heads)
-        return;
-    pthread_mutex_lock(&cache->mutex);
-    heads = drop(heads);
-    pthread_mutex_unlock(&cache->mutex);
-    heads_destroy(heads);
-}
-
-void hs__head_cache_stats(hs__head_cache *cache, hs_cache_stats *ret_stats)
-{
-    pthread_mutex_lock(&cache->mutex);
-    *ret_stats = (hs_cache_stats){
-        .hits = cache->hits,
-        .misses = cache->misses,
-        .evictions = cache->evictions,
-        .entries = cache->n_entries,
-        .bytes = cache->bytes,
-        .bytes_max = cache->bytes_max,
-    };
-    pthread_mutex_unlock(&cache->mutex);
-}
 
 /* ==== the budget ==== */
 
@@ -396,12 +73,18 @@ static void wait_shortly(hs__budget *budget)
     pthread_cond_clockwait(&budget->changed, &budget->mutex, CLOCK_MONOTONIC, &until);
 }
 
+static bool is_cancelled(const atomic_int *cancelled)
+{
+    return cancelled && atomic_load(cancelled);
+}
+
 bool hs__budget_take(hs__budget *budget, size_t n_bytes, const atomic_int *cancelled)
 {
     hs__budget_waiter waiter = {0};
     pthread_mutex_lock(&budget->mutex);
     waiter_add(budget, &waiter);
-    while ((budget->first != &waiter || !fits(budget, n_bytes)) && !(cancelled && atomic_load(cancelled)))
+    while ((budget->first != &waiter || !fits(budget, n_bytes)) && n_bytes <= budget->bytes_max &&
+           !is_cancelled(cancelled))
         wait_shortly(budget);
     const bool taken = budget->first == &waiter && fits(budget, n_bytes);
     budget->bytes += taken ? n_bytes : 0;
@@ -418,29 +101,62 @@ void hs__budget_give_back(hs__budget *budget, size_t n_bytes)
     pthread_mutex_unlock(&budget->mutex);
 }
 
+bool hs__budget_remove(hs__budget *budget, size_t n_bytes, size_t least)
+{
+    pthread_mutex_lock(&budget->mutex);
+    const bool removed = budget->bytes_max >= least && n_bytes <= budget->bytes_max - least;
+    budget->bytes -= removed ? n_bytes : 0;
+    budget->bytes_max -= removed ? n_bytes : 0;
+    pthread_cond_broadcast(&budget->changed); /* a waiter may not fit any more */
+    pthread_mutex_unlock(&budget->mutex);
+    return removed;
+}
+
+void hs__budget_add(hs__budget *budget, size_t n_bytes)
+{
+    pthread_mutex_lock(&budget->mutex);
+    budget->bytes_max += n_bytes;
+    pthread_cond_broadcast(&budget->changed);
+    pthread_mutex_unlock(&budget->mutex);
+}
+
+size_t hs__budget_bytes_max(hs__budget *budget)
+{
+    pthread_mutex_lock(&budget->mutex);
+    const size_t bytes_max = budget->bytes_max;
+    pthread_mutex_unlock(&budget->mutex);
+    return bytes_max;
+}
+
 /* ==== of a job ==== */
 
-int hs__job_reserve(hs_job *job, size_t n_bytes)
+size_t hs__bytes_max(hs_api *api)
+{
+    const size_t left = hs__budget_bytes_max(&api->captures) + api->worker_bytes,
+                 limit = api->options.capture_bytes_max;
+    return left < limit ? left : limit;
+}
+
+int hs__job_reserve(hs_job *job, size_t n_bytes, size_t n_kept)
 {
     hs__budget *budget = &job->api->captures;
-    const size_t own = job->request->beside ? 0 : job->api->worker_bytes;
-    const size_t shared = n_bytes > own ? n_bytes - own : 0;
+    const size_t own = job->request->beside ? 0 : job->api->worker_bytes, n_returned = n_bytes - n_kept;
+    const size_t shared = n_kept + (n_returned > own ? n_returned - own : 0);
+    const atomic_int *cancelled = job->request->cancelled;
+    bool taken = shared == 0 || hs__budget_try(budget, shared);
     job->capture_bytes = n_bytes;
-    if (shared == 0 || hs__budget_try(budget, shared)) {
-        job->shared_bytes = shared;
-        return 0;
+    job->crowded = !taken && job->request->beside;
+    if (!taken && !job->crowded) {
+        const double start = hs_clock_ms();
+        taken = hs__budget_take(budget, shared, cancelled);
+        job->waited_ms = hs_clock_ms() - start;
     }
-    job->crowded = job->request->beside;
-    if (job->crowded)
+    job->shared_bytes = taken ? shared : 0;
+    if (taken)
+        return 0;
+    if (job->crowded || !is_cancelled(cancelled))
         return hs__refuse(&job->problem, 503, NULL,
                           "other requests use all memory for computing: send it again later");
-    const double start = hs_clock_ms();
-    const bool taken = hs__budget_take(budget, shared, job->request->cancelled);
-    job->waited_ms = hs_clock_ms() - start;
-    if (taken) {
-        job->shared_bytes = shared;
-        return 0;
-    }
     hs_fail(&job->error, HS_CANCELLED, "cancelled");
     return hs__job_refuse(job);
 }
@@ -450,6 +166,12 @@ void hs__job_release(hs_job *job)
     if (job->shared_bytes)
         hs__budget_give_back(&job->api->captures, job->shared_bytes);
     job->capture_bytes = job->shared_bytes = 0;
+}
+
+/* Returns what the request says of the sequence's interventions, which are a part of its list. */
+static const hs__change *changes_of(const hs__analysis_request *analysis, const hs__job_sequence *s)
+{
+    return s->interventions ? analysis->changes + (s->interventions - analysis->interventions) : NULL;
 }
 
 hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
@@ -464,6 +186,38 @@ hs__heads_key hs__job_key(const hs_job *job, const hs__job_sequence *s)
                            .source_interventions = s->source ? s->source->interventions : NULL,
                            .n_source_interventions = s->source ? s->source->n_interventions : 0,
                            .cross = s->selection->n_memory > 0,
-                           .patch_sources = job->texts.source_encoders,
-                           .source_of = job->analysis.source_of};
+                           .changes = changes_of(&job->analysis, s),
+                           .texts = job->texts.sources};
+}
+
+/* Returns the mask of tokens that figures leave out: the special ones if requested, else NULL. A text of
+ * special tokens only is always masked, because it has nothing to compare. */
+static const uint8_t *masked_tokens(const hs__analysis_request *analysis, const hs_encoding *e)
+{
+    const bool text = memchr(e->special, 0, e->n_tokens) != NULL;
+    return analysis->special_tokens || !text ? e->special : NULL;
+}
+
+/* Returns the answer without its results. */
+hs__answer hs__job_describe(const hs_job *job)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    const hs__heads *heads = job->sequences[0].heads,
+                    *baseline = analysis->n_interventions ? job->sequences[1].heads : NULL,
+                    *memory = job->sequences[0].source ? job->sequences[0].source->heads : NULL,
+                    *other = analysis->effects_of.kind == HS_INTERVENE_PATCH
+                                 ? job->sequences[job->first_source + analysis->effects_of.sources[0]].heads
+                                 : NULL;
+    hs__answer answer = {.model = job->analysis.model,
+                         .request = job->request,
+                         .analysis = analysis,
+                         .text = &job->texts.text,
+                         .masked = masked_tokens(analysis, &job->texts.text.rows),
+                         .capture = heads ? heads->capture : NULL,
+                         .baseline = baseline ? baseline->capture : NULL,
+                         .again = job->again,
+                         .other = other ? other->capture : NULL,
+                         .memory = memory ? memory->capture : NULL};
+    memcpy(answer.own, job->own, sizeof answer.own);
+    return answer;
 }

@@ -1,13 +1,13 @@
 /* internal.h - types that the files directly in api/ share.
  *
- * A request's way: request/ (headers, query, body) -> encode.c (tokens) -> job.c (plan) -> plan_passes.c
- * (cache, passes) -> outputs/ (results) -> answer/ (bytes), by the writers of formats/ and figures/. api.c
- * walks it. */
+ * api.c answers a request in these steps: request/ (headers, query, body, tokens) -> job.c (sequences) ->
+ * plan_maps.c (memory) -> plan_passes.c (passes) -> outputs/ (results) -> answer/ (bytes). formats/ and
+ * figures/ have the writers. */
 #pragma once
 
 #include "api/answer/answer.h"
 #include "api/api.h"
-#include "api/encode.h"
+#include "api/request/encode.h"
 #include "api/request/request.h"
 #include "engine/plan.h"
 
@@ -22,10 +22,10 @@
 /* Keeps the maps of recent texts for follow-up requests.
  *
  * The key is everything that determines a pass: model, token ids and types, those of a decoder's source,
- * interventions and the tokens of the texts that they patch from. Texts that tokenize alike share an entry,
- * and a server without the entry computes the same answer again. An entry serves every request whose layers,
- * heads and arrays it contains. The cache captures next to nothing for itself: a request for one head must
- * not cost as much as one for all.
+ * interventions and the tokens of the texts that they take values from. Texts that tokenize alike share an
+ * entry, and a server without the entry computes the same answer again. An entry serves every request whose
+ * layers, heads and arrays it contains. The cache captures next to nothing for itself: a request for one head
+ * must not cost as much as one for all.
  *
  * The entries (captures and keys) take at most bytes_max; the least recently used are evicted first. A
  * capture of more than half of bytes_max is not kept, because it would evict everything else. A new entry
@@ -52,14 +52,15 @@ typedef struct hs__heads_key {
     const hs_encoding *source;                   /* of a decoder: the text whose states it reads; else NULL */
     const hs_intervention *source_interventions; /* in the encoder of that text */
     size_t n_source_interventions;
-    bool cross; /* of its cross heads */
-    /* `source` of the texts that patches take from, by number, and the number of each intervention's text. */
-    const hs_encoding *patch_sources;
-    const uint8_t *source_of;
+    bool cross;                 /* of its cross heads */
+    const hs__change *changes;  /* of each of interventions; NULL: none takes values from a text */
+    const hs__text_read *texts; /* that they take values from, by number */
 } hs__heads_key;
 
 /* Returns NULL if memory is short. With bytes_max 0 the cache stays empty. */
 hs__head_cache *hs__head_cache_create(size_t bytes_max);
+/* Drops all entries. Heads that jobs hold stay valid. */
+void hs__head_cache_empty(hs__head_cache *cache);
 void hs__head_cache_destroy(hs__head_cache *cache); /* NULL is fine; every reference must be released */
 
 /* Returns a reference to heads that cover the selection, or NULL. Counts a hit or a miss. */
@@ -98,11 +99,17 @@ void hs__budget_finish(hs__budget *budget);
 
 /* Takes n_bytes <= bytes_max. Returns false if too little is left or other threads wait. */
 bool hs__budget_try(hs__budget *budget, size_t n_bytes);
-/* Waits for n_bytes <= bytes_max and takes them. Returns false only if *cancelled becomes nonzero. cancelled
- * may be NULL. */
+/* Waits for n_bytes and takes them. Returns false if *cancelled becomes nonzero, or if n_bytes > bytes_max,
+ * which hs__budget_remove lowers. cancelled may be NULL. */
 bool hs__budget_take(hs__budget *budget, size_t n_bytes, const atomic_int *cancelled);
 /* Gives back n_bytes that were taken, and wakes those that wait. */
 void hs__budget_give_back(hs__budget *budget, size_t n_bytes);
+/* Moves n_bytes that were taken out of the budget, so that nobody gives them back. Returns false, and changes
+ * nothing, if bytes_max would fall below `least`. */
+bool hs__budget_remove(hs__budget *budget, size_t n_bytes, size_t least);
+/* Puts n_bytes that were removed back. */
+void hs__budget_add(hs__budget *budget, size_t n_bytes);
+size_t hs__budget_bytes_max(hs__budget *budget);
 
 /* ==== the api ==== */
 
@@ -168,17 +175,21 @@ struct hs_job {
     hs__texts texts;
 
     /* Passes compute the sequences. The first one is the answered one, with interventions the second is the
-     * baseline, then come the sources of patches from first_source on. A decoder's are followed by the texts
-     * whose states they read. A selection is that of the sequences which point to it. */
+     * baseline, then come the texts that interventions take values from, from first_source on. A decoder's
+     * are followed by the texts whose states they read. A selection is that of the sequences which point to
+     * it. */
     hs__job_sequence sequences[4 + 2 * HS__SOURCES_MAX];
     size_t n_sequences, first_source;
     hs_selection selection; /* of all sequences but sources and encoders */
     hs_selection source_selections[HS__SOURCES_MAX], encoder_selection;
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX]; /* of all source_selections */
-    hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them; captures are bound before a pass */
+    hs_sequence sources[HS__SOURCES_MAX]; /* as patches name them; captures are bound before a pass */
 
-    /* How outputs get their maps: those of `again` compute them again, those of `observed` are shown them
-     * while the answered sequence is computed, and the others read its capture. */
+    hs__needs needs; /* of all outputs, if each keeps its maps */
+
+    /* How outputs get their maps, as hs__maps_plan chose. Those in `again` recompute them after the pass.
+     * Those in `observed` get them while the pass computes the answered sequence. The others read its
+     * capture. */
     hs__outputs again, observed;
     unsigned observed_taps; /* what is shown; 0: nothing */
     size_t n_slots;         /* threads that may show maps at once */
@@ -188,7 +199,9 @@ struct hs_job {
     void *results[HS__OUTPUTS_COUNT]; /* of outputs that observe */
 
     /* Memory. hs__job_reserve takes it, hs__job_release gives it back. */
+    size_t bytes_max;        /* what it may take: hs__bytes_max when it began */
     size_t capture_bytes;    /* the bound of what its heads take */
+    size_t weights_bytes;    /* of that, transposed weights that no request has made yet */
     size_t shared_bytes;     /* of that, taken from the api's budget */
     size_t answer_bytes_max; /* an upper bound of the answer's size */
 
@@ -198,12 +211,6 @@ struct hs_job {
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
-
-/* Returns the model that the job's request names. */
-static inline const hs__served_model *hs__job_model(const hs_job *job)
-{
-    return job->analysis.model;
-}
 
 /* Refuses the request for the job's error, or because there is no memory for something. */
 static inline int hs__job_refuse(hs_job *job)
@@ -217,14 +224,34 @@ static inline int hs__job_refuse_memory(hs_job *job, const char *what)
     return hs__job_refuse(job);
 }
 
-/* Takes n_bytes of the memory budget for the job's heads, or refuses. Gives them back. */
-int hs__job_reserve(hs_job *job, size_t n_bytes);
+/* Plans what the job's passes keep, show and leave to be computed again, and takes the memory. Refuses a
+ * request whose maps or answer could exceed the limits. */
+int hs__maps_plan(hs_job *job);
+/* Returns the bytes that one request may take: --max-maps, or what the transposed weights of gradients leave.
+ */
+size_t hs__bytes_max(hs_api *api);
+/* Takes n_bytes of the memory budget for the job's heads, or refuses. n_kept of them may outlive the job, so
+ * the memory of its thread holds none of these. */
+int hs__job_reserve(hs_job *job, size_t n_bytes, size_t n_kept);
+/* Gives back what the job has of the budget. */
 void hs__job_release(hs_job *job);
+/* Returns the bytes of transposed weights that the job's gradients read and no request has made yet. */
+size_t hs__job_weights_bytes(const hs_job *job);
+/* Returns the most bytes that transposed weights may take now. */
+size_t hs__weights_bytes_max(hs_api *api);
+/* Makes these weights. They live as long as their models: the first job that makes them leaves their memory
+ * taken. Fails with HS_TOO_LARGE if other weights left too little for them meanwhile. */
+HS_MUST_USE hs_status hs__job_weights_make(hs_job *job);
 /* Returns true if the job runs passes of its own, whose number does not follow from its text: it may take
  * minutes. */
 bool hs__job_is_long(const hs_job *job);
-/* Lets the model write max_new_tokens. job->text is encoded, or of a decoder the text whose states it reads.
- * The request is as if it had given ids then: the input's, or the decoder's. */
+/* Makes the vectors that interventions add to states of those texts whose states are computed. They belong to
+ * the interventions. Fails with HS_NO_MEMORY, or with HS_INVALID if one is beyond the range of floats. */
+HS_MUST_USE hs_status hs__steering_bind(hs_job *job, hs_error *err);
+/* Returns an upper bound of their bytes. */
+size_t hs__steering_bytes(const hs_job *job);
+/* Lets the model write max_new_tokens behind the encoded text of the job, or of a decoder behind its target.
+ * Then replaces the request's input, or the decoder's, by the ids of both. */
 int hs__job_write(hs_job *job);
 /* Takes a workspace of the model for one pass. Waits if options.n_workers passes of the model run. */
 hs_workspace *hs__workspace_take(hs_api *api, hs__served_model *served);

@@ -11,7 +11,7 @@
 /* Returns the own passes that still have to run, as bits by HS__OWN_... */
 static unsigned own_pending(const hs_job *job)
 {
-    unsigned pending = job->problem.status ? 0 : hs__outputs_own(&job->analysis);
+    unsigned pending = job->problem.status ? 0 : job->needs.own;
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
         pending &= ~((job->own[kind] ? 1U : 0U) << kind);
     return pending;
@@ -22,7 +22,7 @@ static bool is_pending(const hs_job *job, const hs__job_sequence *s);
 /* Returns true if a pass that is still to run takes something from this source, or reads its states. */
 static bool is_needed(const hs_job *job, const hs__job_sequence *source)
 {
-    const bool own = own_pending(job) & ~(1U << HS__OWN_HEAD_SCORES);
+    const bool own = own_pending(job);
     bool needed = false, is_read = false;
     for (size_t k = 0; k < job->n_sequences; k++)
         if (job->sequences[k].source == source) {
@@ -42,7 +42,7 @@ static bool is_pending(const hs_job *job, const hs__job_sequence *s)
 
 static size_t tokens_max(const hs_job *job)
 {
-    return hs__job_model(job)->shape->n_positions;
+    return job->analysis.model->shape->n_positions;
 }
 
 size_t hs__job_tokens(const hs_job *job)
@@ -84,14 +84,15 @@ static bool is_ready(const hs_job *job, const hs__job_sequence *s)
     return true;
 }
 
-/* Gives patches the captures of their sources, which are computed. */
-static void sources_bind(hs_job *job)
+/* Gives patches the captures of their sources, and additions the vectors, if the sources are computed. */
+static hs_status sources_bind(hs_job *job, hs_error *err)
 {
     for (size_t k = 0; k < job->analysis.n_sources; k++) {
         const hs__heads *heads = job->sequences[job->first_source + k].heads;
         if (heads)
             job->sources[k].capture = heads->capture;
     }
+    return hs__steering_bind(job, err);
 }
 
 /* Returns what the job's outputs read of the sequence's pass while it runs; 0: nothing. */
@@ -100,15 +101,21 @@ static unsigned observed_taps(const hs_job *job, const hs__job_sequence *s)
     return s == &job->sequences[0] ? job->observed_taps : 0;
 }
 
-/* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short.
- * Decoders, which read more texts than they compute, do not share. */
+/* Returns true if a pass that `first` begins could compute the sequence: of the same model and layers, and
+ * with the same taps observed. Decoders, which read more texts than they compute, do not share. */
+static bool is_of_kind(const pass_part *first, const hs_job *job, const hs__job_sequence *s)
+{
+    return s->model == first->sequence->model && !s->source &&
+           observed_taps(job, s) == observed_taps(first->job, first->sequence) &&
+           layers_computed(s) == layers_computed(first->sequence);
+}
+
+/* Returns true if the sequence can share the pass that `first` begins, and keeps it short. */
 static bool fits_beside(const pass_part *first, const hs_job *job, const hs__job_sequence *s, size_t n_tokens)
 {
     const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
-    return s->model == first->sequence->model && !s->source &&
-           observed_taps(job, s) == observed_taps(first->job, first->sequence) &&
-           layers_computed(s) == layers_computed(first->sequence) &&
-           s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
+    return is_of_kind(first, job, s) && s->first_changed == first->sequence->first_changed &&
+           n_tokens + s->encoding->n_tokens <= most;
 }
 
 /* Fills a pass with the first sequence that needs one and those that fit beside it. Returns the number of
@@ -141,13 +148,9 @@ static pass_part first_pending(hs_job *const *jobs, size_t n_jobs)
 /* Returns true if all passes that the job needs are of this one's kind. */
 static bool needs_only(const pass_part *first, const hs_job *job)
 {
-    for (size_t k = 0; k < job->n_sequences; k++) {
-        const hs__job_sequence *s = &job->sequences[k];
-        if (is_pending(job, s) && (s->model != first->sequence->model || s->source ||
-                                   observed_taps(job, s) != observed_taps(first->job, first->sequence) ||
-                                   layers_computed(s) != layers_computed(first->sequence)))
+    for (size_t k = 0; k < job->n_sequences; k++)
+        if (is_pending(job, &job->sequences[k]) && !is_of_kind(first, job, &job->sequences[k]))
             return false;
-    }
     return true;
 }
 
@@ -161,10 +164,9 @@ bool hs_job_joins(hs_job *const *jobs, size_t n)
         n_bytes += jobs[i]->answer_bytes_max;
     }
     return last->problem.status || last->request->operation != HS_ANALYZE ||
-           (!hs__outputs_long_after(last->analysis.outputs) && !last->analysis.predictions.lens &&
-            !hs__job_is_long(last) && !last->again && !hs__format_is_figure(last->format) &&
-            n_tokens <= HS_SHARED_TOKENS && n_bytes <= HS_BATCH_ANSWER_BYTES &&
-            (!first.job || needs_only(&first, last)));
+           (!last->needs.long_after && !last->analysis.predictions.lens && !hs__job_is_long(last) &&
+            !last->again && !hs__format_is_figure(last->format) && n_tokens <= HS_SHARED_TOKENS &&
+            n_bytes <= HS_BATCH_ANSWER_BYTES && (!first.job || needs_only(&first, last)));
 }
 
 /* ---- run ---- */
@@ -176,6 +178,7 @@ static hs_start start_of(const pass_part *part)
     const size_t layer = part->sequence->first_changed;
     return (hs_start){
         .layer = layer,
+        .unchanged = true,
         .state = hs_capture_at(part->job->sequences[1].heads->capture, HS_TAP_HIDDEN_STATE, layer, 0)};
 }
 
@@ -238,7 +241,7 @@ static hs_status showing_begin(const pass_part *parts, size_t n, const hs_run_co
     for (size_t i = 0; i < n; i++) {
         const hs_job *job = parts[i].job;
         const size_t n_keys = job->selection.n_memory;
-        T = job->texts.text.encoding.n_tokens > T ? job->texts.text.encoding.n_tokens : T;
+        T = job->texts.text.rows.n_tokens > T ? job->texts.text.rows.n_tokens : T;
         K = n_keys > K ? n_keys : K;
         n_slots = job->n_slots < n_slots ? job->n_slots : n_slots;
     }
@@ -298,13 +301,14 @@ static hs_status pass_run(const pass_part *parts, size_t n, const hs_run_control
     const hs_shape *shape = hs_engine_shape(engine);
     hs_start starts[HS_SHARED_TOKENS];
     hs_status st = HS_OK;
+    for (size_t i = 0; i < n && !st; i++)
+        st = sources_bind(parts[i].job, err);
     for (size_t i = 0; i < n && !st; i++) {
         const bool shares = parts[i].sequence->first_changed > 0;
         if (shares)
             starts[i] = start_of(&parts[i]);
         sequences[i] = sequence_of(parts[i].sequence);
         sequences[i].start = shares ? &starts[i] : NULL;
-        sources_bind(parts[i].job);
         st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection,
                                sequences[i].n_tokens, &sequences[i].capture, err);
     }
@@ -392,7 +396,10 @@ static void own_passes_run(hs_job *job, const hs_run_control *control)
     const hs_run_control own = {.cancelled =
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
-    sources_bind(job);
+    if (sources_bind(job, &job->error)) {
+        hs__job_refuse(job);
+        return;
+    }
     hs_workspace *ws = hs__workspace_take(job->api, job->analysis.model);
     for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
         const hs__own_passes *passes = hs__own_passes_by_kind[kind];
@@ -401,7 +408,8 @@ static void own_passes_run(hs_job *job, const hs_run_control *control)
         job->own[kind] = malloc(passes->result_bytes(&answer));
         if (!job->own[kind])
             hs__job_refuse_memory(job, passes->result);
-        else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
+        else if ((kind == HS__OWN_GRADIENTS && hs__job_weights_make(job)) ||
+                 passes->run(&answer, ws, &own, job->own[kind], &job->error))
             hs__job_refuse(job);
     }
     hs__workspace_return(job->api, job->analysis.model, ws);

@@ -35,9 +35,12 @@ void hs__model_release(hs_api *api, hs__served_model *served)
         return;
     void (*const model_free)(void *user_data) = served->free;
     void *const user_data = served->user_data;
+    const size_t transposed_bytes =
+        served->transposed_bytes + (served->decoder ? served->decoder->transposed_bytes : 0);
     served_destroy(served);
     if (model_free)
         model_free(user_data);
+    hs__budget_add(&api->captures, transposed_bytes);
 }
 
 /* Returns the number of the name in the list; n_models if there is none. The lock is held. */
@@ -169,10 +172,28 @@ void hs__workspace_return(hs_api *api, hs__served_model *served, hs_workspace *w
 
 /* ---- changes ---- */
 
-/* Creates a served model, or with `engine` of its decoder that one, and its workspaces. */
-static hs_status stack_create(const hs_api *api, const hs_api_model *source, const hs_engine *engine,
-                              hs__served_model **ret_served, hs_error *err)
+/* Finds the longest entry of the vocabulary as a JSON string. */
+static hs_status longest_entry(const hs_tokenizer *tokenizer, size_t *ret_bytes, hs_error *err)
 {
+    hs_buffer text = {0};
+    *ret_bytes = 0;
+    for (size_t id = 0; id < hs_tokenizer_vocab_size(tokenizer); id++) {
+        const char *entry = hs_tokenizer_token(tokenizer, (int32_t)id);
+        text.size = 0;
+        hs__json_string(&text, entry, strlen(entry));
+        *ret_bytes = text.size > *ret_bytes ? text.size : *ret_bytes;
+    }
+    const bool failed = text.failed;
+    hs_buffer_finish(&text);
+    return failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the vocabulary") : HS_OK;
+}
+
+/* Creates a served model, or with `engine` of its decoder that one, and its workspaces. entry_bytes: of the
+ * vocabulary's longest entry. */
+static hs_status stack_create(const hs_api *api, const hs_api_model *source, const hs_engine *engine,
+                              size_t entry_bytes, hs__served_model **ret_served, hs_error *err)
+{
+    hs_status st = HS_OK;
     const size_t n_workers = api->options.n_workers;
     hs__served_model *served = calloc(1, sizeof *served);
     hs_workspace **workspaces = calloc(n_workers, sizeof(hs_workspace *));
@@ -190,9 +211,9 @@ static hs_status stack_create(const hs_api *api, const hs_api_model *source, con
                                  .free = source->free,
                                  .user_data = source->user_data,
                                  .n_references = 1,
-                                 .workspaces = workspaces};
+                                 .workspaces = workspaces,
+                                 .entry_bytes = entry_bytes};
     memcpy(served->name, source->name, strlen(source->name) + 1);
-    hs_status st = HS_OK;
     while (!st && served->n_free < n_workers) {
         st =
             hs_workspace_create(served->engine, served->shape->n_positions, &workspaces[served->n_free], err);
@@ -209,9 +230,12 @@ static hs_status served_create(const hs_api *api, const hs_api_model *source, hs
                                hs_error *err)
 {
     hs__served_model *served = NULL, *decoder = NULL;
-    hs_status st = stack_create(api, source, source->engine, &served, err);
+    size_t entry_bytes;
+    hs_status st = longest_entry(hs_model_tokenizer(source->model), &entry_bytes, err);
+    if (!st)
+        st = stack_create(api, source, source->engine, entry_bytes, &served, err);
     if (!st && source->decoder)
-        st = stack_create(api, source, source->decoder, &decoder, err);
+        st = stack_create(api, source, source->decoder, entry_bytes, &decoder, err);
     if (st) {
         served_destroy(served);
         return st;

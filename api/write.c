@@ -27,14 +27,14 @@ static int32_t first_language(const hs_job *job)
 static size_t given_count(const hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
-    return analysis->model->encoder ? 1 + analysis->decoder_input.n_ids : job->texts.text.encoding.n_tokens;
+    return analysis->model->encoder ? 1 + analysis->decoder_input.n_ids : job->texts.text.rows.n_tokens;
 }
 
 static void given_copy(const hs_job *job, int32_t *ret_ids)
 {
     const hs__analysis_request *analysis = &job->analysis;
     const hs__input *target = &analysis->decoder_input;
-    const hs_encoding *e = &job->texts.text.encoding;
+    const hs_encoding *e = &job->texts.text.rows;
     if (!analysis->model->encoder) {
         memcpy(ret_ids, e->ids, e->n_tokens * sizeof *ret_ids);
         return;
@@ -70,7 +70,7 @@ static hs_status memory_find(hs_job *job, const hs_run_control *control, hs__hea
 {
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
     const hs__job_sequence encoder = {
-        .model = job->analysis.model->encoder, .encoding = &job->texts.encoder, .selection = &selection};
+        .model = job->analysis.model->encoder, .encoding = &job->texts.text.memory, .selection = &selection};
     const hs__heads_key key = hs__job_key(job, &encoder);
     const hs_engine *engine = encoder.model->engine;
     *ret_heads = hs__head_cache_find(job->api->cache, &key, &selection);
@@ -120,12 +120,11 @@ static hs_status write_ids(hs_job *job, int32_t *ids, size_t n_given, size_t n_m
 static int reserve(hs_job *job, size_t n_max)
 {
     const hs__served_model *model = job->analysis.model;
-    const size_t n_source = model->encoder ? job->texts.encoder.n_tokens : 0,
-                 limit = job->api->options.capture_bytes_max;
+    const size_t n_source = model->encoder ? job->texts.text.memory.n_tokens : 0, limit = job->bytes_max;
     const size_t n_bytes = hs_generate_bytes(model->architecture, n_max, n_source) +
                            n_source * model->shape->hidden * sizeof(float);
     if (n_bytes <= limit)
-        return hs__job_reserve(job, n_bytes);
+        return hs__job_reserve(job, n_bytes, 0);
     return hs__refuse(&job->problem, 422, "/max_new_tokens",
                       "the keys and values of %zu tokens would take %.1f MB of memory, the limit is %.1f MB: "
                       "send a shorter text or fewer new tokens; --max-maps raises the limit",

@@ -15,12 +15,18 @@ install: all
 MACHINES ?= x86_64 aarch64
 VERSION = $(shell sed -n 's/.*HS_VERSION "\(.*\)"/\1/p' server/base/version.h)
 DIST_TAR = tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(deploy/source-date.sh)
-dist: all deb wheel $(MACHINES:%=tarball-%)
-	$(if $(wildcard .git),git archive --prefix=headscope-$(VERSION)/ HEAD, \
-	    $(DIST_TAR) --exclude=./build --exclude=./dist --exclude=node_modules --exclude=__pycache__ \
-	    --transform 's,^\.,headscope-$(VERSION),S' -c .) | gzip -9n > dist/headscope-$(VERSION).tar.gz
+dist: sources deb wheel $(MACHINES:%=tarball-%)
 	$(PYTHON) deploy/sbom.py $(BINARY) > dist/headscope-$(VERSION).cdx.json
 	cd dist && rm -f SHA256SUMS SHA256SUMS.sig && sha256sum * > SHA256SUMS
+## make sources         dist/: the sources, with the viewer as it was built, so that a program of them needs no npm
+.PHONY: sources
+sources: all
+	@mkdir -p dist
+	$(if $(wildcard .git),git archive --prefix=headscope-$(VERSION)/ HEAD, \
+	    $(DIST_TAR) --exclude=./build --exclude=./dist --exclude=node_modules --exclude=__pycache__ \
+	    --transform 's,^\.,headscope-$(VERSION),S' -c .) > dist/headscope-$(VERSION).tar
+	$(DIST_TAR) --transform 's,^,headscope-$(VERSION)/,S' -rf dist/headscope-$(VERSION).tar build/viewer build/viewer_files.c
+	gzip -9nf dist/headscope-$(VERSION).tar
 ## make sign            signs dist/SHA256SUMS with the SSH key KEY=FILE, as SECURITY.md describes
 .PHONY: sign
 sign:

@@ -75,15 +75,19 @@ for package in $packages; do
     installed "$package" || missing="$missing $package"
 done
 # Node may come from elsewhere than Debian: what counts is the commands.
-if [ "$1" = build ]; then
+# A release holds the viewer as it was built, so that only its tests and changes of it need them.
+case "$1" in
+build) make -q build/viewer_files.c 2>/dev/null || needs_node=yes ;;
+test|lint) needs_node=yes ;;
+esac
+if [ "${needs_node:-}" ]; then
     command -v node >/dev/null || missing="$missing nodejs"
     command -v npm >/dev/null || missing="$missing npm"
 fi
 [ -z "$missing" ] && exit 0
 
-echo "Installing with apt-get, $why:$missing"
 if ! command -v apt-get >/dev/null; then
-    echo "There is no apt-get here. Install the equivalents of these Debian packages, then run make again." >&2
+    echo "There is no apt-get here. Install the equivalents of these Debian packages, then run make again:$missing" >&2
     exit 1
 elif [ "$(id -u)" = 0 ]; then
     as_root=
@@ -95,12 +99,13 @@ else
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+echo "Installing with apt-get, $why:$missing (this may take minutes; its log is $log)"
+# For arm64: where both cannot be installed, those that are there stay.
+[ "$1" != arm64 ] || keep=--no-remove
 # shellcheck disable=SC2086,SC2046 # lists of words
 {
-    if [ "$1" = arm64 ]; then
-        $as_root dpkg --add-architecture arm64
-        keep=--no-remove # where both cannot be installed, those that are there stay
-    fi
-    $as_root apt-get update -q
-    $as_root apt-get install -q -y --no-install-recommends ${keep:-} $(names_here $missing)
-}
+    { [ "$1" != arm64 ] || $as_root dpkg --add-architecture arm64; } && $as_root apt-get update &&
+        $as_root apt-get install -y --no-install-recommends ${keep:-} $(names_here $missing)
+} >"$log" 2>&1 </dev/null || { cat "$log" >&2; exit 1; }
+rm "$log"

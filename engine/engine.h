@@ -31,6 +31,7 @@ typedef enum hs_precision {
 typedef struct hs_engine_options {
     hs_products products; /* DEFAULT: native, the fastest */
     hs_precision precision;
+    bool alone; /* one thread packs weights and computes: helpers would keep the niceness of this thread */
 } hs_engine_options;
 
 /* Reads and packs the weights. The runtime, the architecture and its tensors must outlive the engine.
@@ -61,6 +62,8 @@ void hs_kernels_describe(char *ret_text, size_t n_bytes);
 hs_runtime *hs_engine_runtime(const hs_engine *engine);
 const hs_architecture *hs_engine_architecture(const hs_engine *engine);
 const hs_shape *hs_engine_shape(const hs_engine *engine); /* the architecture's */
+/* Returns options that make an engine with the same products and precision. */
+hs_engine_options hs_engine_options_of(const hs_engine *engine);
 const char *hs_engine_products(const hs_engine *engine);  /* "native", or the library of CBLAS: "openblas" */
 const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "int24", "bf16" or "int8" */
 /* Returns the instruction set of the engine's matrix products with weights: one of hs_kernels_describe. */
@@ -82,6 +85,12 @@ typedef struct hs_run_control {
         *cancelled;   /* read between layers; non-zero ends the pass with HS_CANCELLED; may be NULL */
     size_t n_threads; /* threads of this pass; 0 or 1: the caller's only */
 } hs_run_control;
+
+/* control may be NULL. */
+static inline bool hs__is_cancelled(const hs_run_control *control)
+{
+    return control && control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed);
+}
 
 /* Computes and keeps the factors of output weights (engine/pass/pass.h) that a plan needs if it
  * measures lengths in the hidden state: VALUE_NORMS or a residual similarity, kept or of an observer. Does

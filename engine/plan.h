@@ -86,11 +86,17 @@ typedef enum hs_tap {
 
 #define HS_KEEP(tap) (1U << HS_TAP_##tap)
 
-/* Which of its taps S is: of O W_O with `residual`, of Oc with `centered`. */
+/* Chooses what S is of: O W_O with `residual`, Oc with `centered`. Each has a tap. */
 typedef struct hs_similarity {
     bool residual, centered;
 } hs_similarity;
-hs_tap hs_similarity_tap(hs_similarity kind);
+
+static inline hs_tap hs_similarity_tap(hs_similarity kind)
+{
+    if (kind.residual)
+        return kind.centered ? HS_TAP_CENTERED_RESIDUAL_SIMILARITY : HS_TAP_RESIDUAL_SIMILARITY;
+    return kind.centered ? HS_TAP_CENTERED_SIMILARITY : HS_TAP_SIMILARITY;
+}
 
 /* KV_HEAD and the last five are only of answers: captures keep keys and values once for each head that reads
  * them. STATE is one longer than the selected layers. MODEL_LAYER counts all layers of the model, and DEPTH
@@ -177,6 +183,9 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis);
  * selection, not numbers of the model. For HIDDEN_STATE l counts states and h is 0. */
 float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h);
 
+/* Returns a state [T][H]: 0 the embeddings, l + 1 after layer l. The capture keeps HIDDEN_STATE of it. */
+const float *hs_capture_state(const hs_capture *capture, size_t state);
+
 /* Returns the state [T][H] that enters the capture's heads in a layer of the model. The capture keeps
  * EVERY_STATE, or of cross heads CROSS_STATE. */
 const float *hs_capture_input(const hs_capture *capture, size_t layer);
@@ -192,8 +201,12 @@ const float *hs_capture_input(const hs_capture *capture, size_t layer);
  *     ZERO       O := 0
  *     SCALE      O := factor O
  *
- * Cross heads have no IDENTITY. PATCH_STATE changes no head: it replaces the hidden state at chosen positions
- * by that of another pass. If several patches name a place, the last one in the list counts.
+ * Cross heads have no IDENTITY. If several patches name a place, the last one in the list counts.
+ *
+ * Two kinds change no head but the hidden state x at chosen positions, in the order of the list:
+ *
+ *     ADD            x := x + factor vector
+ *     PATCH_STATE    x := x of another pass
  *
  * Everything computed from A, O and the state follows, in this layer and above. SCORES are kept as the
  * softmax would have read them. */
@@ -204,37 +217,43 @@ typedef enum hs_intervention_kind {
     HS_INTERVENE_UNIFORM,
     HS_INTERVENE_IDENTITY,
     HS_INTERVENE_PATCH,
+    HS_INTERVENE_ADD,
     HS_INTERVENE_PATCH_STATE,
 } hs_intervention_kind;
 
-/* One change, in some heads of some layers. If several interventions name a head, all of them apply, in
- * the order above. */
+/* One change, in some heads of some layers or in some states. If several interventions name a head, all of
+ * them apply, in the order above. */
 typedef struct hs_intervention {
-    const uint16_t *layers; /* ascending, 0-based, unique; of PATCH_STATE: states, 0 the embeddings and l + 1
-                               the state after layer l */
+    const uint16_t *layers; /* ascending, 0-based, unique; of a state: 0 the embeddings and l + 1 the state
+                               after layer l */
     size_t n_layers;
-    const uint16_t *heads; /* ascending, 0-based, unique; not read for PATCH_STATE */
+    const uint16_t *heads; /* ascending, 0-based, unique; not read for a state */
     size_t n_heads;
     hs_intervention_kind kind;
-    float factor; /* of SCALE, finite; 1 changes no bit */
+    float factor; /* of SCALE and ADD, finite; of SCALE 1 and of ADD 0 change no bit */
     /* For PATCH and PATCH_STATE: another sequence with as many tokens, which a pass has computed. Its capture
      * keeps HEAD_OUTPUT of these layers and heads, or HIDDEN_STATE of these states. */
     const struct hs_sequence *from;
-    const size_t *positions; /* ascending, unique; none: all */
+    const size_t *positions; /* of patches and ADD: ascending, unique; none: all */
     size_t n_positions;
-    bool cross; /* the heads are a decoder's cross heads; not read for PATCH_STATE */
+    bool cross; /* the heads are a decoder's cross heads; not read for a state */
+    /* For ADD: [H], the same in all of these states, or [n_layers][H], of each. Finite, times factor too. */
+    const float *vector;
+    size_t n_vector; /* H or n_layers H */
 } hs_intervention;
 
 /* Returns true for PATCH and PATCH_STATE. */
 bool hs_intervention_is_patch(const hs_intervention *intervention);
+/* Returns true for ADD and PATCH_STATE, whose layers are numbers of states. */
+bool hs_intervention_is_of_state(const hs_intervention *intervention);
 
 /* Returns the first layer that a list of interventions changes in a model of n_layers layers. Returns 0 if
- * there are none. A patched last state counts as a change of the last layer. */
+ * there are none. A changed last state counts as a change of the last layer. */
 size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t n_interventions,
                                     size_t n_layers);
 
-/* Checks a sequence's list of interventions as hs_plan_make does, without the sources of patches. Fails with
- * HS_INVALID. */
+/* Checks a sequence's list of interventions as hs_plan_make does, without the sources of patches and without
+ * vectors. Fails with HS_INVALID. */
 HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
                                              size_t n_interventions, hs_error *err);
 
@@ -243,7 +262,7 @@ HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_int
 typedef struct hs_start {
     size_t layer;       /* the first layer to compute */
     const float *state; /* [T][H]: the state that enters the layer */
-    bool patched;       /* the interventions' patches of this state do not apply: it stays as it is */
+    bool unchanged;     /* the interventions in this state have not been applied: the pass does that first */
     /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
      * compute these heads. If head_off is a valid head, head_new replaces its output. */
     const float *head_outputs;
@@ -290,6 +309,8 @@ typedef struct hs_sequence {
     size_t n_memory;       /* 1 .. n_positions; neighbours with one memory share its keys and values */
     hs_past *past; /* of a causal model, alone in its pass: the tokens are those behind it, and the capture
                       keeps their LAST_STATE only. Else NULL */
+    const float *words; /* [n_tokens][E]: replace the rows of the word embedding, with the model's factor;
+                           NULL: those of the ids */
 } hs_sequence;
 
 /* The maps of one head of one sequence of T tokens and K keys. */
@@ -297,6 +318,8 @@ typedef struct hs_observed_head {
     const float *attention;  /* [T][K] */
     const float *similarity; /* [T][T], above the diagonal; the rest only if it is kept */
     const float *columns;    /* [K]: sum over rows of attention */
+    const float *lengths;    /* [T]: of the outputs that S is of, the root of S_ii before it is set to 0; NULL
+                              * if the observer has no memory for them */
 } hs_observed_head;
 
 /* A callback that sees every computed head of the captures' selections, kept or not, while its maps are in
@@ -307,6 +330,7 @@ typedef struct hs_observer {
      * that are not kept. NULL: such maps are not computed. */
     float *attention, *similarity;
     float *columns; /* [n_threads][K] */
+    float *lengths; /* [n_threads][T]; NULL: not computed */
     /* l and h are positions in the capture. `head` and its maps are valid during the call. */
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
@@ -336,6 +360,7 @@ typedef struct hs_plan {
  * - a capture for another text or model
  * - an intervention in a missing layer or head, or two that contradict each other
  * - a patch from a text of another length, or whose capture lacks what it takes
+ * - an addition without a vector of the model's hidden size
  * - sequences that start in different layers
  * - a decoder without memory, or a memory without decoder */
 HS_MUST_USE hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *sequences,

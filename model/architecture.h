@@ -131,6 +131,7 @@ typedef struct hs_embedding {
     double scale;        /* of the word rows; 0: none */
     bool unpositioned;   /* ignore a position table in the file */
     hs_tensor type;      /* [n_types][E] */
+    bool unnormed;       /* ignore the layout's norm */
     hs_norm norm;        /* over E */
     hs_dense projection; /* [H][E] */
     double token_dropout;
@@ -165,6 +166,8 @@ typedef struct hs_layer {
     hs_dense position_key, position_query; /* [H][H], applied to distances: see hs_relative */
     size_t window;                         /* a query sees keys with |i - j| <= window; 0: all. Causal
                                             * models also need j <= i */
+    double score_divisor;                  /* of the layer's scores, beside the architecture's, without
+                                            * score_bias (GPT-2); 0: none */
     double rotation_base;                  /* theta of rotary positions; 0:
                                             * none */
     bool rotation_unscaled;                /* as if hs_rotary had no factor */
@@ -345,10 +348,15 @@ typedef struct hs_generation {
     size_t n_bad_words;                   /* numbers in bad_words */
 } hs_generation;
 
+#define HS_TRAINED_FOR_BYTES 128
+
 typedef struct hs_architecture {
     const char *family; /* model_type of HuggingFace's config.json; static */
     hs_shape shape;
     float norm_eps;
+    double initializer_range;               /* deviation of the weights before training */
+    char trained_for[HS_TRAINED_FOR_BYTES]; /* names of the paper's claims that the training aimed at,
+                                             * ",separators,focal," ; or "" */
     hs_norm_kind norm_kind;
     bool norms_before;
     bool causal;      /* a query sees no key after it */

@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "model/families/family.h"
 #include "model/tokenizer/tokenizer_internal.h"
+#include "model/untrained.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +39,10 @@ struct hs_model {
     hs__shards adapter;
     hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
     fingerprint *fingerprint;
+    float *untrained;                 /* random weights, of the decoder too; owned; NULL: the file's */
+    uint64_t seed;                    /* of them */
     bool own_code;                    /* config.json names code that is not run */
+    bool is_text_part;                /* of a model of images and text */
     char files_sha256[HS_SHA256_HEX]; /* of config.json and the tokenizer's files */
 };
 
@@ -69,6 +73,7 @@ void hs_model_close(hs_model *model)
         hs__shards_finish(&model->sentence[i]);
     hs__family_release(&model->architecture);
     hs__family_release(&model->decoder);
+    free(model->untrained);
     pthread_mutex_destroy(&model->fingerprint->lock);
     free(model->fingerprint);
     free(model);
@@ -76,7 +81,7 @@ void hs_model_close(hs_model *model)
 
 /* The small files of a checkpoint's folder. If several names stand for one file, the first that exists is
  * read. */
-#define N_FILES 14
+#define N_FILES 15
 typedef struct small_file {
     const char *name;
     hs_bytes *bytes;
@@ -98,6 +103,7 @@ static void list_files(model_files *files, small_file ret_list[N_FILES])
                                       {"spm.model", &t->sentencepiece},
                                       {"source.spm", &t->source_sentencepiece},
                                       {"target.spm", &t->target_sentencepiece},
+                                      {"tokenizer.model", &t->tokenizer_model},
                                       {"config.json", &t->config}}; /* if the folder is another one */
     memcpy(ret_list, list, sizeof list);
 }
@@ -261,9 +267,10 @@ static hs_status read_files(const char *dir, model_files *files, hs_error *err)
     small_file list[N_FILES];
     list_files(files, list);
     hs_status st = HS_OK;
+    const hs_bytes *unread = &files->tokenizer.tokenizer_model; /* beside a tokenizer.json */
     const size_t n = files->tokenizer_dir ? N_FILES : N_FILES - 1;
     for (size_t i = 0; !st && i < n; i++)
-        if (!list[i].bytes->data)
+        if (!list[i].bytes->data && !(list[i].bytes == unread && files->tokenizer.tokenizer_json.data))
             st = hs__file_read(i > 0 ? tokenizer_dir : dir, list[i].name, i > 0, list[i].bytes, err);
     return st;
 }
@@ -293,12 +300,14 @@ static void release_words(const hs_model *model)
     madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
 }
 
-/* Finds whether config.json names code of the model's own, as transformers runs it with trust_remote_code. */
-static hs_status find_own_code(const hs_bytes *config, bool *ret_is, hs_error *err)
+/* Finds whether config.json names code of the model's own, as transformers runs it with trust_remote_code,
+ * and whether the text part alone is read. */
+static hs_status find_own_code(const hs_bytes *config, bool *ret_is, bool *ret_is_text_part, hs_error *err)
 {
     json_t *keys = NULL;
     const hs_status st = config->data ? hs__json_parse(config, "config.json", &keys, err) : HS_OK;
     *ret_is = json_object_size(json_object_get(keys, "auto_map")) > 0;
+    *ret_is_text_part = hs__family_is_text_part(keys);
     json_decref(keys);
     return st;
 }
@@ -323,17 +332,22 @@ hs_status hs_model_folder(const char *dir, char ret_dir[PATH_MAX], hs_error *err
     return st;
 }
 
+const char *const *hs_model_length_files(void)
+{
+    return hs__sentence_length_files;
+}
+
 hs_status hs_model_config_check(const char *dir, hs_error *err)
 {
     hs_bytes config = {NULL, 0};
     hs_architecture architecture = {0};
     const hs__family *family;
     hs_error reason = {0};
-    bool own_code = false;
+    bool own_code = false, is_text_part;
     hs_status st = hs__file_read(dir, "config.json", false, &config, &reason);
     if (!st)
         st = hs__family_configure(&config, &family, &architecture, &reason);
-    const hs_status own = find_own_code(&config, &own_code, st ? NULL : &reason);
+    const hs_status own = find_own_code(&config, &own_code, &is_text_part, st ? NULL : &reason);
     if (!st)
         hs__family_release(&architecture);
     st = st ? st : own;
@@ -365,19 +379,23 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
         st = read_files(base, &files, &reason);
     if (!st)
         st = hs__file_read(base, "generation_config.json", true, &files.generation, &reason);
+    if (!st && files.adapter.data)
+        st = hs__adapter_task(&files.adapter, &files.config, &reason);
     if (!st) /* before the weights: a family that is not supported needs no advice on their files */
         st = hs__family_configure(&files.config, &family, &model->architecture, &reason);
     if (!st)
         st = hs__shards_open(base, &model->shards, &reason);
     if (!st && files.adapter.data)
-        st = hs__adapter_open(dir, &files.adapter, family, &model->shards, &model->adapter, &reason);
+        st = hs__adapter_open(dir, &files.adapter, family, &model->architecture.predictor, &model->shards,
+                              &model->adapter, &reason);
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)
         st = hs__sentence_open(has_sentence(dir) ? dir : base, base, &model->architecture.shape,
                                &files.tokenizer.tokenizer_config, &model->architecture.sentence,
                                model->sentence, &reason);
-    const hs_status own = find_own_code(&files.config, &model->own_code, st ? NULL : &reason);
+    const hs_status own =
+        find_own_code(&files.config, &model->own_code, &model->is_text_part, st ? NULL : &reason);
     st = st ? st : own;
     free_files(&files);
     if (st) {
@@ -430,6 +448,14 @@ hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
         .tokenizer.tokenizer_config = {hs__mini_tokenizer_config, (size_t)hs__mini_tokenizer_config_bytes},
     };
     return open_memory(&files, ret_model, err);
+}
+
+hs_status hs_model_untrain(hs_model *model, uint64_t seed, hs_error *err)
+{
+    hs_architecture *decoder = model->decoder.layers ? &model->decoder : NULL;
+    const hs_status st = hs_architecture_untrain(&model->architecture, decoder, seed, &model->untrained, err);
+    model->seed = seed;
+    return st;
 }
 
 const hs_architecture *hs_model_architecture(const hs_model *model)
@@ -509,6 +535,11 @@ bool hs_model_has_own_code(const hs_model *model)
     return model->own_code;
 }
 
+bool hs_model_is_text_part(const hs_model *model)
+{
+    return model->is_text_part;
+}
+
 const char *hs_model_problem_type(const hs_model *model)
 {
     static const char *const names[] = {[HS_SINGLE_LABEL] = "single_label_classification",
@@ -585,6 +616,8 @@ static void hash_weights(const hs_model *model, char ret_hex[HS_SHA256_HEX])
     bool whole = digest && hash_shards(&model->shards, digest) && hash_shards(&model->adapter, digest);
     for (size_t i = 0; whole && i < HS_SENTENCE_DENSE_MAX; i++)
         whole = hash_shards(&model->sentence[i], digest);
+    if (whole && model->untrained)
+        hs_digest_add(digest, &model->seed, sizeof model->seed);
     if (whole)
         hs_digest_read(digest, ret_hex);
     hs_digest_destroy(digest);

@@ -35,6 +35,10 @@ HS_MUST_USE hs_status hs_model_folder(const char *dir, char ret_dir[PATH_MAX], h
  * with HS_BAD_MODEL and names the key, or with HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs_model_config_check(const char *dir, hs_error *err);
 
+/* Returns the names of the files that may hold the length of a sentence encoder, in the order in which they
+ * count. NULL ends them. */
+const char *const *hs_model_length_files(void);
+
 /* Opens the model that is linked into the program. */
 HS_MUST_USE hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err);
 
@@ -59,12 +63,17 @@ int32_t hs_model_target_language(const hs_model *model);
  * apply. Returns how many. */
 #define HS_POSITION_SCHEMES 5
 size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES]);
+/* Replaces all weights by random ones from a seed (untrained.h), before an engine has packed them. The
+ * SHA-256 becomes that of the weights and the seed. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_model_untrain(hs_model *model, uint64_t seed, hs_error *err);
 /* Returns HuggingFace's name of the task that the checkpoint's head serves, such as "text-classification", or
  * NULL. */
 const char *hs_model_task(const hs_model *model);
 /* Returns true if the checkpoint has code of its own (auto_map), which is not run: it was opened as a model
  * of the family that config.json names. */
 bool hs_model_has_own_code(const hs_model *model);
+/* Returns true if the checkpoint is of a model of images and text, whose text part alone was opened. */
+bool hs_model_is_text_part(const hs_model *model);
 /* Returns HuggingFace's problem_type of a head for text classification, else NULL. */
 const char *hs_model_problem_type(const hs_model *model);
 /* Returns sentence-transformers' name of a way of pooling, such as "mean". */

@@ -82,7 +82,7 @@ LIBRARIES = {
 }
 # Headers of the C library, POSIX, Linux and the compiler, which any module may include.
 PLATFORM = re.compile(r"""(sys|netinet|arpa|linux)/\w+\.h
-    |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|math|netdb|poll|pthread|pwd|sched|signal
+    |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|libgen|limits|locale|malloc|math|netdb|poll|pthread|pwd|sched|signal
     |stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd
     |immintrin|arm_neon)\.h""", re.VERBOSE)
 

@@ -9,10 +9,9 @@
 /* The functions that write an answer append to the buffer. */
 
 /* Returns an upper bound of the answer's size. Needs only the request and its tokens, so it is known before
- * any pass. source has no tokens unless the model is a decoder that reads their states. */
+ * any pass. */
 size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_format format,
-                            const hs__served_model *model, const hs_encoding *encoding,
-                            const hs_encoding *source, size_t body_bytes);
+                            const hs__served_model *model, const hs__text_read *text, size_t body_bytes);
 
 /* The token fields alone, for POST /tokenize. */
 void hs__answer_write_tokens(hs_buffer *buffer, const hs__answer *answer);

@@ -43,7 +43,7 @@ static void add_window(hs_arrays *arrays, const hs__answer *a)
 {
     const hs__window_place place = hs__answer_window(a);
     add_integer(arrays, "window", a->analysis->window);
-    add_integer(arrays, "windows", a->windows->n);
+    add_integer(arrays, "windows", a->text->windows.n);
     add_integers(arrays, "window_tokens", place.tokens, 2);
     add_integers(arrays, "window_chars", place.chars, 2);
 }
@@ -51,24 +51,24 @@ static void add_window(hs_arrays *arrays, const hs__answer *a)
 /* int64 like HuggingFace's, so that they index torch tensors. */
 static void add_tokens(hs_arrays *arrays, const hs__answer *a)
 {
-    const hs_encoding *e = a->encoding;
+    const hs_encoding *e = &a->text->rows;
     const size_t T = e->n_tokens;
     add_integers(arrays, "input_ids", e->ids, T);
     add_bytes(arrays, "token_type_ids", e->types, T);
     add_bytes(arrays, "special_tokens_mask", e->special, T);
-    int64_t *generated = a->n_given ? hs_arrays_add(arrays, "generated", HS_ELEMENT_I8, 1, T, 0) : NULL;
+    int64_t *generated = a->text->n_given ? hs_arrays_add(arrays, "generated", HS_ELEMENT_I8, 1, T, 0) : NULL;
     for (size_t i = 0; i < T && generated; i++)
-        generated[i] = i >= a->n_given;
+        generated[i] = i >= a->text->n_given;
     if (a->analysis->prompt)
-        add_integer(arrays, "prompt_tokens", a->n_prompt);
-    if (a->windows->n)
+        add_integer(arrays, "prompt_tokens", a->text->n_prompt);
+    if (a->text->windows.n)
         add_window(arrays, a);
     int64_t *offsets = hs_arrays_add(arrays, "offset_mapping", HS_ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
         offsets[2 * i] = hs__input_of_rows(a->analysis)->ids ? -1 : (int64_t)e->starts[i];
         offsets[2 * i + 1] = hs__input_of_rows(a->analysis)->ids ? -1 : (int64_t)e->ends[i];
     }
-    add_integers(arrays, "sentence_ids", a->sentences, T);
+    add_integers(arrays, "sentence_ids", a->text->sentences, T);
     add_integers(arrays, "word_ids", e->word_ids, T);
     add_numbers(arrays, "layers", a->analysis->layers, a->analysis->n_layers);
     add_numbers(arrays, "heads", a->analysis->heads, a->analysis->n_heads);
@@ -152,7 +152,7 @@ static void fill_layer(const hs_array *array, char *to)
     const bool vectors = output->axes[3] == HS_AXIS_HEAD_WIDTH;
     const size_t n_heads = hs__output_n_walked(output) < 2 ? 1 : array->shape[vectors ? 1 : 0];
     array_fill f = {.array = array, .n_heads = n_heads, .n = array->shape[array->n_dimensions - 1], .to = to};
-    const size_t n_numbers = n_heads * a->encoding->n_tokens * f.n;
+    const size_t n_numbers = n_heads * a->text->rows.n_tokens * f.n;
     hs__answer_share(a, hs__answer_threads(a, n_numbers), n_heads, fill_head, &f);
 }
 
@@ -164,7 +164,7 @@ static void name_layer(const hs__output *output, const hs__answer *a, size_t l, 
     const char *blocks = !hs__answer_stack(a) ? "blocks" : a->model->encoder ? "decoder" : "encoder";
     const char *cross = a->analysis->stack == HS_STACK_CROSS && !states ? "cross_" : "";
     if (states && l == 0)
-        snprintf(ret, n_ret, "%s.0.hook_resid_pre", blocks);
+        snprintf(ret, n_ret, "%s.0.hook_resid_pre%s", blocks, output->hook + sizeof HS__HOOK_STATES - 1);
     else
         snprintf(ret, n_ret, "%s.%u.%s%s", blocks, (unsigned)a->analysis->layers[l - states], cross,
                  output->hook);
@@ -209,11 +209,6 @@ static void add_outputs(hs_arrays *arrays, const hs__answer *a)
 
 /* ---- texts and scalars ---- */
 
-static hs_bytes bytes_of(const char *text)
-{
-    return (hs_bytes){text, strlen(text)};
-}
-
 /* Calls add for the total of each output. */
 static void each_total(const hs__answer *a, void *to, void (*add)(void *to, const char *name, uint64_t total))
 {
@@ -236,21 +231,21 @@ static void add_texts(hs_arrays *arrays, const hs__answer *a, hs_bytes *tokens)
 {
     char hex[HS_SHA256_HEX];
     hs_model_sha256(a->model->model, hex);
-    const hs_bytes sha256 = bytes_of(hex), name = bytes_of(a->model->name);
-    for (size_t i = 0; i < a->encoding->n_tokens; i++)
-        tokens[i] = bytes_of(hs__answer_token(a, i));
-    hs_arrays_add_texts(arrays, "tokens", tokens, a->encoding->n_tokens, false);
-    for (size_t i = 0; a->source && i < a->source->n_tokens; i++)
-        tokens[i] = bytes_of(hs__answer_source_token(a, i));
-    if (a->source)
-        hs_arrays_add_texts(arrays, "source_tokens", tokens, a->source->n_tokens, false);
+    const hs_bytes sha256 = hs_bytes_of(hex), name = hs_bytes_of(a->model->name);
+    for (size_t i = 0; i < a->text->rows.n_tokens; i++)
+        tokens[i] = hs_bytes_of(hs__answer_token(a, &a->text->rows, i));
+    hs_arrays_add_texts(arrays, "tokens", tokens, a->text->rows.n_tokens, false);
+    for (size_t i = 0; i < a->text->memory.n_tokens; i++)
+        tokens[i] = hs_bytes_of(hs__answer_token(a, &a->text->memory, i));
+    if (a->text->memory.n_tokens)
+        hs_arrays_add_texts(arrays, "source_tokens", tokens, a->text->memory.n_tokens, false);
     if (hs__answer_stack(a))
-        hs_arrays_add_texts(arrays, "stack", (hs_bytes[]){bytes_of(hs__answer_stack(a))}, 1, true);
+        hs_arrays_add_texts(arrays, "stack", (hs_bytes[]){hs_bytes_of(hs__answer_stack(a))}, 1, true);
     hs_arrays_add_texts(arrays, "model", &name, 1, true);
     hs_arrays_add_texts(arrays, "model_sha256", &sha256, 1, true);
     hs_arrays_add_texts(arrays, "request", &(hs_bytes){a->request->body, a->request->body_bytes}, 1, true);
     if (a->analysis->prompt)
-        hs_arrays_add_texts(arrays, "prompt", (hs_bytes[]){bytes_of(a->analysis->prompt->name)}, 1, true);
+        hs_arrays_add_texts(arrays, "prompt", (hs_bytes[]){hs_bytes_of(a->analysis->prompt->name)}, 1, true);
     uint8_t *truncated = hs_arrays_add(arrays, "truncated", HS_ELEMENT_BOOL, 0, 0, 0);
     if (truncated)
         *truncated = hs__answer_truncated(a);
@@ -270,7 +265,7 @@ static hs_status write_npz(hs_buffer *b, const hs_arrays *arrays, hs_error *err)
 
 hs_status hs__answer_write_npz(hs_buffer *b, const hs__answer *a, hs_error *err)
 {
-    const size_t n_source = a->source ? a->source->n_tokens : 0, T = a->encoding->n_tokens;
+    const size_t n_source = a->text->memory.n_tokens, T = a->text->rows.n_tokens;
     hs_bytes *tokens = calloc(n_source > T ? n_source : T, sizeof *tokens);
     hs_arrays *arrays = calloc(1, sizeof *arrays);
     hs_status st = HS_NO_MEMORY;
@@ -307,14 +302,13 @@ static void metadata_add_total(void *to, const char *name, uint64_t total)
     metadata *m = to;
     char *text = m->totals[m->n_totals++];
     snprintf(text, sizeof *m->totals, "%llu", (unsigned long long)total);
-    metadata_add(m, name, bytes_of(text));
+    metadata_add(m, name, hs_bytes_of(text));
 }
 
-static void write_token_list(hs_buffer *b, const hs__answer *a, size_t n,
-                             const char *(*token_at)(const hs__answer *answer, size_t i))
+static void write_token_list(hs_buffer *b, const hs__answer *a, const hs_encoding *side)
 {
-    for (size_t i = 0; i < n; i++) {
-        const hs_bytes token = bytes_of(token_at(a, i));
+    for (size_t i = 0; i < side->n_tokens; i++) {
+        const hs_bytes token = hs_bytes_of(hs__answer_token(a, side, i));
         hs_buffer_add(b, i ? "," : "[", 1);
         hs__json_string(b, token.data, token.size);
     }
@@ -329,20 +323,20 @@ hs_status hs__answer_write_safetensors(hs_buffer *b, const hs__answer *a, hs_err
     hs_arrays *arrays = calloc(1, sizeof *arrays);
     if (!arrays)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
-    write_token_list(&tokens, a, a->encoding->n_tokens, hs__answer_token);
-    if (a->source)
-        write_token_list(&source, a, a->source->n_tokens, hs__answer_source_token);
-    metadata_add(&m, "model", bytes_of(a->model->name));
+    write_token_list(&tokens, a, &a->text->rows);
+    if (a->text->memory.n_tokens)
+        write_token_list(&source, a, &a->text->memory);
+    metadata_add(&m, "model", hs_bytes_of(a->model->name));
     hs_model_sha256(a->model->model, hex);
-    metadata_add(&m, "model_sha256", bytes_of(hex));
+    metadata_add(&m, "model_sha256", hs_bytes_of(hex));
     metadata_add(&m, "request", (hs_bytes){a->request->body, a->request->body_bytes});
-    metadata_add(&m, "truncated", bytes_of(hs__answer_truncated(a) ? "true" : "false"));
+    metadata_add(&m, "truncated", hs_bytes_of(hs__answer_truncated(a) ? "true" : "false"));
     if (hs__answer_stack(a))
-        metadata_add(&m, "stack", bytes_of(hs__answer_stack(a)));
+        metadata_add(&m, "stack", hs_bytes_of(hs__answer_stack(a)));
     if (a->analysis->prompt)
-        metadata_add(&m, "prompt", bytes_of(a->analysis->prompt->name));
+        metadata_add(&m, "prompt", hs_bytes_of(a->analysis->prompt->name));
     metadata_add(&m, "tokens", (hs_bytes){tokens.data, tokens.size});
-    if (a->source)
+    if (a->text->memory.n_tokens)
         metadata_add(&m, "source_tokens", (hs_bytes){source.data, source.size});
     each_total(a, &m, metadata_add_total);
     add_tokens(arrays, a);

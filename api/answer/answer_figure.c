@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PANELS_MAX      1024
-#define LABELLED_MAX    4 /* maps of a figure whose axes have labels */
-#define TOKEN_BYTES_MAX 1024
+#define PANELS_MAX   1024
+#define LABELLED_MAX 4 /* maps of a figure whose axes have labels */
 
 enum { EFFECTS = 7 }; /* panels of a figure of effects, the most of those that are no maps */
 
@@ -125,7 +124,8 @@ static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape
                          : analysis->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
                                                                          : EFFECTS * n_heads;
     const size_t labelled = labelled_cells(analysis, shape, n_tokens);
-    return cells * HS__FIGURE_ROW_BYTES(n_label) + labelled * HS__FIGURE_ROW_BYTES(TOKEN_BYTES_MAX) + 128;
+    return cells * HS__FIGURE_ROW_BYTES(n_label) +
+           labelled * HS__FIGURE_ROW_BYTES(analysis->model->entry_bytes) + 128;
 }
 
 size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
@@ -139,7 +139,8 @@ size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, c
     const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
     const size_t n_panels = figure_n_panels(analysis),
                  n_labelled = is_map(&analysis->figure) && n_panels > LABELLED_MAX ? 0 : n_panels;
-    return images + 2048 * n_panels + (2 * n * n_labelled + cells) * TOKEN_BYTES_MAX;
+    const size_t label = 6 * analysis->model->entry_bytes + 256; /* escaped, and the element around it */
+    return images + 2048 * n_panels + (2 * n * n_labelled + cells) * label;
 }
 
 /* ---- labels ---- */
@@ -180,7 +181,7 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
     const hs_tap tap = similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION;
-    const size_t T = a->encoding->n_tokens, K = similarity ? T : hs__answer_keys(a);
+    const size_t T = a->text->rows.n_tokens, K = similarity ? T : a->text->keys->n_tokens;
     hs_panel *p = &m->panels[m->n_panels++];
     *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, T,
                          similarity ? m->labels : m->labels + m->keys, K, similarity);
@@ -223,15 +224,15 @@ static void similarities_sign(maker *m)
 static hs_status maps_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
-    const bool cross = a->analysis->stack == HS_STACK_CROSS;
-    const size_t T = a->encoding->n_tokens, K = cross ? hs__answer_keys(a) : 0;
+    const bool cross = a->text->keys != &a->text->rows;
+    const size_t T = a->text->rows.n_tokens, K = cross ? a->text->keys->n_tokens : 0;
     if (labels_create(m, T + K, err))
         return HS_NO_MEMORY;
     m->keys = cross ? T : 0;
     for (size_t i = 0; i < T; i++)
-        m->labels[i] = hs__answer_token(a, i);
+        m->labels[i] = hs__answer_token(a, &a->text->rows, i);
     for (size_t i = 0; i < K; i++)
-        m->labels[m->keys + i] = hs__answer_source_token(a, i);
+        m->labels[m->keys + i] = hs__answer_token(a, &a->text->memory, i);
     for (size_t l = 0; l < a->analysis->n_layers; l++)
         for (size_t h = 0; h < a->analysis->n_heads; h++) {
             if (m->figure->show != HS__SHOW_SIMILARITY)
@@ -313,9 +314,11 @@ static hs_status effects_make(maker *m, hs_error *err)
     panel_add(m, "effects_similarity_change", "change of similarity");
     panel_add(m, "effects_prediction_kl", "KL of predictions");
     panel_add(m, "effects_logprob_change", "change of log probability");
-    panel_add(m, "effects_target_change", "change of the target");
+    const bool estimated = hs__is_estimated(analysis, HS__OUTPUT_BIT(effects));
+    panel_add(m, "effects_target_change",
+              estimated ? "change of the target, estimated" : "change of the target");
     panel_add(m, "effects_class_kl", "KL of classes");
-    panel_add(m, "effects_recovered", "target recovered");
+    panel_add(m, "effects_recovered", estimated ? "target recovered, estimated" : "target recovered");
     size_t n_kept = 0; /* panels that have a value */
     for (size_t i = 0; i < m->n_panels; i++)
         if (has_value(&m->panels[i]))
@@ -353,7 +356,7 @@ static hs_status predictions_make(maker *m, hs_error *err)
     const char **columns = m->labels + n, **cells = columns + across;
     float *values = best->data;
     for (size_t i = 0; i < n; i++)
-        m->labels[i] = hs__answer_token(a, (size_t)positions[i]);
+        m->labels[i] = hs__answer_token(a, &a->text->rows, (size_t)positions[i]);
     for (size_t j = 0; j < across; j++)
         columns[j] = !lens ? number_label(m, n + j, j + 1) : j == 0 ? "emb." : number_label(m, n + j, j - 1);
     for (size_t i = 0; i < n * across; i++) {
@@ -419,13 +422,13 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
 {
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
-    const char *stack = a->source ? hs__answer_stack(a) : NULL;
+    const char *stack = a->text->memory.n_tokens ? hs__answer_stack(a) : NULL;
     char of_text[48] = "";
     if (a->analysis->stack == HS_STACK_CROSS)
-        snprintf(of_text, sizeof of_text, ", %zu of the text", hs__answer_keys(a));
+        snprintf(of_text, sizeof of_text, ", %zu of the text", a->text->keys->n_tokens);
     snprintf(m->title, sizeof m->title, "headscope: %s%s%s%s, model %.100s, %zu tokens%s%s",
              kinds[m->figure->kind].title, is_centered(m) ? ", centred outputs" : "", stack ? ", stack " : "",
-             stack ? stack : "", a->model->name, a->encoding->n_tokens, stack ? " of the target" : "",
+             stack ? stack : "", a->model->name, a->text->rows.n_tokens, stack ? " of the target" : "",
              of_text);
     const hs_figure figure = {.title = m->title,
                               .caption = m->panels[0].title,

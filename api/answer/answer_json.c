@@ -4,6 +4,7 @@
 #include "api/formats/arrays.h"
 #include "api/formats/json_text.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,12 +58,11 @@ static size_t arrays_max(const hs__analysis_request *analysis)
 }
 
 size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_format format,
-                            const hs__served_model *model, const hs_encoding *encoding,
-                            const hs_encoding *source, size_t body_bytes)
+                            const hs__served_model *model, const hs__text_read *text, size_t body_bytes)
 {
-    const size_t row = longest_token(model, encoding), column = longest_token(model, source);
-    const size_t longest = row > column ? row : column, T = encoding->n_tokens, S = source->n_tokens;
-    const size_t K = analysis->stack == HS_STACK_CROSS ? S : T;
+    const size_t row = longest_token(model, &text->rows), column = longest_token(model, &text->memory);
+    const size_t longest = row > column ? row : column;
+    const size_t T = text->rows.n_tokens, S = text->memory.n_tokens, K = text->keys->n_tokens;
     if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
         return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, K, longest + 24);
     const hs__measures m = {.analysis = analysis,
@@ -70,9 +70,11 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
                             .shape = model->shape,
                             .n_tokens = T,
                             .n_keys = K,
+                            .n_source = S,
                             .n_heads = analysis->n_layers * analysis->n_heads,
                             .number = HS__FLOAT_TEXT_MAX(analysis->digits) + 1,
-                            .token = 6 * longest + 3};
+                            .token = 6 * longest + 3,
+                            .entry = model->entry_bytes + 1};
     /* A binary answer contains the request: as <U in npz (4 bytes a character), as an escaped string in
      * safetensors. */
     size_t n_bytes = format == HS__JSON ? 8192 + T * (96 + m.token) + S * m.token
@@ -94,64 +96,64 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
  */
 #define SLOTS_NUMBERS_MAX ((size_t)4 << 20)
 
-static void write_token(hs_buffer *b, const hs__answer *a, size_t i)
+/* Numbers of one of three widths; the others are NULL. */
+typedef struct integers {
+    const uint8_t *u8;
+    const uint16_t *u16;
+    const int32_t *i32;
+} integers;
+
+/* `,"name":[1,2,3]` with n elements. */
+static void write_integers(hs_buffer *b, const char *name, size_t n, integers list)
 {
-    const char *token = hs__answer_token(a, i);
-    hs__json_string(b, token, strlen(token));
+    assert(list.u8 || list.u16 || list.i32);
+    hs__json_key(b, name);
+    hs_buffer_add(b, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        hs__json_comma(b, i);
+        hs__json_integer(b, list.u8 ? list.u8[i] : list.u16 ? list.u16[i] : list.i32[i]);
+    }
+    hs_buffer_add(b, "]", 1);
 }
 
-static void write_source_token(hs_buffer *b, const hs__answer *a, size_t i)
+/* `,"name":["a","b"]`: the tokens of a side of the text. */
+static void write_texts(hs_buffer *b, const hs__answer *a, const char *name, const hs_encoding *side)
 {
-    const char *token = hs__answer_source_token(a, i);
-    hs__json_string(b, token, strlen(token));
-}
-
-static void write_id(hs_buffer *b, const hs__answer *a, size_t i)
-{
-    hs__json_integer(b, a->encoding->ids[i]);
-}
-
-static void write_type(hs_buffer *b, const hs__answer *a, size_t i)
-{
-    hs__json_integer(b, a->encoding->types[i]);
-}
-
-static void write_special(hs_buffer *b, const hs__answer *a, size_t i)
-{
-    hs__json_integer(b, a->encoding->special[i]);
+    hs__json_key(b, name);
+    hs_buffer_add(b, "[", 1);
+    for (size_t i = 0; i < side->n_tokens; i++) {
+        const char *token = hs__answer_token(a, side, i);
+        hs__json_comma(b, i);
+        hs__json_string(b, token, strlen(token));
+    }
+    hs_buffer_add(b, "]", 1);
 }
 
 static void write_generated(hs_buffer *b, const hs__answer *a, size_t i)
 {
-    hs__json_integer(b, i >= a->n_given);
+    hs__json_integer(b, i >= a->text->n_given);
 }
 
 static void write_offsets(hs_buffer *b, const hs__answer *a, size_t i)
 {
-    hs__json_range(b, a->encoding->starts[i], a->encoding->ends[i]);
-}
-
-static void write_sentence(hs_buffer *b, const hs__answer *a, size_t i)
-{
-    hs__json_integer(b, a->sentences[i]);
+    hs__json_range(b, a->text->rows.starts[i], a->text->rows.ends[i]);
 }
 
 static void write_word(hs_buffer *b, const hs__answer *a, size_t i)
 {
-    if (a->encoding->word_ids[i] < 0)
+    if (a->text->rows.word_ids[i] < 0)
         hs_buffer_text(b, "null");
     else
-        hs__json_integer(b, a->encoding->word_ids[i]);
+        hs__json_integer(b, a->text->rows.word_ids[i]);
 }
 
-typedef void element_writer(hs_buffer *b, const hs__answer *a, size_t i);
-
-/* `,"name":[..]` with n elements. */
-static void write_each(hs_buffer *b, const hs__answer *a, const char *name, size_t n, element_writer *write)
+/* `,"name":[..]` with an element for each row. */
+static void write_each(hs_buffer *b, const hs__answer *a, const char *name,
+                       void (*write)(hs_buffer *b, const hs__answer *a, size_t i))
 {
     hs__json_key(b, name);
     hs_buffer_add(b, "[", 1);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < a->text->rows.n_tokens; i++) {
         hs__json_comma(b, i);
         write(b, a, i);
     }
@@ -166,7 +168,7 @@ static void write_prompt(hs_buffer *b, const hs__answer *a)
     hs__json_key(b, "text");
     hs__json_string(b, prompt->text, strlen(prompt->text));
     hs__json_key(b, "tokens");
-    hs__json_integer(b, (int64_t)a->n_prompt);
+    hs__json_integer(b, (int64_t)a->text->n_prompt);
     hs_buffer_text(b, "}");
 }
 
@@ -184,7 +186,7 @@ static void write_window(hs_buffer *b, const hs__answer *a)
         hs__json_range(b, (size_t)place.chars[0], (size_t)place.chars[1]);
     hs_buffer_text(b, "}");
     hs__json_key(b, "windows");
-    hs__json_integer(b, (int64_t)a->windows->n);
+    hs__json_integer(b, (int64_t)a->text->windows.n);
 }
 
 static void write_stack(hs_buffer *b, const hs__answer *a)
@@ -195,41 +197,32 @@ static void write_stack(hs_buffer *b, const hs__answer *a)
 
 static void write_tokens(hs_buffer *b, const hs__answer *a)
 {
-    const size_t T = a->encoding->n_tokens;
+    const hs_encoding *rows = &a->text->rows;
+    const size_t T = rows->n_tokens;
     hs_buffer_text(b, "{\"model\":");
     hs__json_string(b, a->model->name, strlen(a->model->name));
     hs__json_key(b, "truncated");
     hs__json_bool(b, hs__answer_truncated(a));
     if (hs__answer_stack(a))
         write_stack(b, a);
-    if (a->windows->n)
+    if (a->text->windows.n)
         write_window(b, a);
     if (a->analysis->prompt)
         write_prompt(b, a);
-    write_each(b, a, "input_ids", T, write_id);
-    write_each(b, a, "tokens", T, write_token);
-    write_each(b, a, "token_type_ids", T, write_type);
-    write_each(b, a, "special_tokens_mask", T, write_special);
-    if (a->n_given)
-        write_each(b, a, "generated", T, write_generated);
+    write_integers(b, "input_ids", T, (integers){.i32 = rows->ids});
+    write_texts(b, a, "tokens", rows);
+    write_integers(b, "token_type_ids", T, (integers){.u8 = rows->types});
+    write_integers(b, "special_tokens_mask", T, (integers){.u8 = rows->special});
+    if (a->text->n_given)
+        write_each(b, a, "generated", write_generated);
     if (hs__input_of_rows(a->analysis)->ids)
         hs_buffer_text(b, ",\"offset_mapping\":null");
     else
-        write_each(b, a, "offset_mapping", T, write_offsets);
-    write_each(b, a, "sentence_ids", T, write_sentence);
-    write_each(b, a, "word_ids", T, write_word);
-    if (a->source)
-        write_each(b, a, "source_tokens", a->source->n_tokens, write_source_token);
-}
-
-static void write_layer_number(hs_buffer *b, const hs__answer *a, size_t i)
-{
-    hs__json_integer(b, a->analysis->layers[i]);
-}
-
-static void write_head_number(hs_buffer *b, const hs__answer *a, size_t i)
-{
-    hs__json_integer(b, a->analysis->heads[i]);
+        write_each(b, a, "offset_mapping", write_offsets);
+    write_integers(b, "sentence_ids", T, (integers){.i32 = a->text->sentences});
+    write_each(b, a, "word_ids", write_word);
+    if (a->text->memory.n_tokens)
+        write_texts(b, a, "source_tokens", &a->text->memory);
 }
 
 /* ---- arrays ---- */
@@ -358,8 +351,8 @@ void hs__answer_write_tokens(hs_buffer *b, const hs__answer *a)
 void hs__answer_write_json(hs_buffer *b, const hs__answer *a)
 {
     write_tokens(b, a);
-    write_each(b, a, "layers", a->analysis->n_layers, write_layer_number);
-    write_each(b, a, "heads", a->analysis->n_heads, write_head_number);
+    write_integers(b, "layers", a->analysis->n_layers, (integers){.u16 = a->analysis->layers});
+    write_integers(b, "heads", a->analysis->n_heads, (integers){.u16 = a->analysis->heads});
     for (size_t i = 0; hs__output_at(i); i++)
         if (a->analysis->outputs >> i & 1)
             write_output(b, a, i);

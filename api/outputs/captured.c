@@ -1,4 +1,4 @@
-/* captured.c - finds the requested layers, heads and taps in a capture, the target, and figures of heads. */
+/* captured.c - finds what an answer reads: layers, heads and maps of a capture, tokens, window and target. */
 #include "api/outputs/structures.h"
 
 #include "engine/analysis/flows.h"
@@ -44,7 +44,7 @@ hs_pooling hs__answer_pooling(const hs__answer *a)
 {
     const hs_architecture *architecture = a->model->architecture;
     hs_pooling pooling = *hs_sentence_pooling(architecture, &a->analysis->pooling);
-    pooling.first = architecture->sentence.without_prompt ? a->n_prompt : 0;
+    pooling.first = architecture->sentence.without_prompt ? a->text->n_prompt : 0;
     return pooling;
 }
 
@@ -55,9 +55,9 @@ hs_tap hs__answer_similarity(const hs__answer *a)
 
 static size_t scratch_bytes(const hs__answer *a)
 {
-    const size_t T = a->capture->n_tokens, K = a->capture->n_keys;
+    const size_t T = a->text->rows.n_tokens, K = a->text->keys->n_tokens;
     const size_t n_bytes = 2 * hs__answer_part_floats(a) * sizeof(float) +
-                           hs_effective_attention_bytes(T > K ? T : K, a->capture->head_width);
+                           hs_effective_attention_bytes(T > K ? T : K, a->model->shape->head_width);
     return (n_bytes + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
 }
 
@@ -68,10 +68,12 @@ float *hs__answer_scratch(const hs__answer *a, size_t slot)
 
 hs_status hs__answer_init(hs__answer *a, hs_error *err)
 {
-    if (!a->capture)
+    if (!a->capture && !a->own[HS__OWN_GRADIENTS])
         return HS_OK;
-    locate(a->analysis->layers, a->analysis->n_layers, a->capture->layers, a->layer_at);
-    locate(a->analysis->heads, a->analysis->n_heads, a->capture->heads, a->head_at);
+    if (a->capture) {
+        locate(a->analysis->layers, a->analysis->n_layers, a->capture->layers, a->layer_at);
+        locate(a->analysis->heads, a->analysis->n_heads, a->capture->heads, a->head_at);
+    }
     if (a->baseline) {
         locate(a->analysis->layers, a->analysis->n_layers, a->baseline->layers, a->baseline_layer_at);
         locate(a->analysis->heads, a->analysis->n_heads, a->baseline->heads, a->baseline_head_at);
@@ -144,9 +146,9 @@ hs_text hs__text_part(const hs_text *text, size_t start, size_t end)
 
 hs__window_place hs__answer_window(const hs__answer *a)
 {
-    const hs_encoding *e = a->encoding;
-    const size_t first = a->windows->n_before, end = e->n_tokens - a->windows->n_after;
-    const size_t at = a->analysis->window * a->windows->step;
+    const hs_encoding *e = &a->text->rows;
+    const size_t first = a->text->windows.n_before, end = e->n_tokens - a->text->windows.n_after;
+    const size_t at = a->analysis->window * a->text->windows.step;
     hs__window_place place = {.tokens = {(int32_t)at, (int32_t)(at + end - first)}};
     if (a->analysis->input.words)
         place.chars[0] = place.chars[1] = -1;
@@ -157,28 +159,21 @@ hs__window_place hs__answer_window(const hs__answer *a)
     return place;
 }
 
-const char *hs__answer_token(const hs__answer *a, size_t i)
+const char *hs__answer_token(const hs__answer *a, const hs_encoding *side, size_t i)
 {
-    return hs_tokenizer_token(hs_model_tokenizer(a->model->model), a->encoding->ids[i]);
+    return hs_tokenizer_token(hs_model_tokenizer(a->model->model), side->ids[i]);
 }
 
 hs_bytes hs__answer_token_bytes(const hs__answer *a, size_t i)
 {
-    const char *token = hs__answer_token(a, i);
-    return (hs_bytes){token, strlen(token)};
+    return hs_bytes_of(hs__answer_token(a, &a->text->rows, i));
 }
 
 /* ---- the target ---- */
 
-const char *hs__answer_source_token(const hs__answer *a, size_t i)
-{
-    return hs_tokenizer_token(hs_model_tokenizer(a->model->model), a->source->ids[i]);
-}
-
 bool hs__answer_truncated(const hs__answer *a)
 {
-    return a->encoding->truncated || (a->source && a->source->truncated) ||
-           (a->reader && a->reader->truncated);
+    return a->text->rows.truncated || a->text->memory.truncated || a->text->reader.truncated;
 }
 
 const char *hs__answer_stack(const hs__answer *a)

@@ -68,9 +68,9 @@ static size_t strip_floats(size_t n_tokens, size_t n_keys)
     return STRIP * (n_tokens > n_keys ? n_tokens : n_keys);
 }
 
-static size_t changes_again_bytes(const hs__measures *m)
+static size_t changes_bytes(const hs__measures *m)
 {
-    return 2 * m->n_threads * strip_floats(m->n_tokens, m->n_keys) * sizeof(float);
+    return m->again ? 2 * m->n_threads * strip_floats(m->n_tokens, m->n_keys) * sizeof(float) : 0;
 }
 
 /* Computes n rows of the map at a place of a pass again. */
@@ -169,7 +169,7 @@ static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
         st = hs_target_rows(a->model->engine, &target, hs_capture_at(passes[i], HS_TAP_HIDDEN_STATE, L, 0),
                             passes[i], a->request->n_threads, rows + i * n, err);
     if (!st)
-        st = hs_target_values(a->model->engine, &target, rows, 2, a->encoding->ids, T, a->request->n_threads,
+        st = hs_target_values(a->model->engine, &target, rows, 2, a->text->rows.ids, T, a->request->n_threads,
                               values, NULL, err);
     free(rows);
     if (st)
@@ -307,4 +307,5 @@ const hs__output hs__output_row_changes = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(
                                                    HS_KEEP(HIDDEN_STATE),
                                            .structure = &changes_structure,
                                            .every_layer = true,
-                                           .again_bytes = changes_again_bytes};
+                                           .bytes = changes_bytes,
+                                           .again = HS__AGAIN};

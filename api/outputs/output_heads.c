@@ -14,10 +14,10 @@
 /* Marks [CLS], [SEP] and sentence ends with 1. */
 static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 {
-    const hs_encoding *e = a->encoding;
+    const hs_encoding *e = &a->text->rows;
     for (size_t i = 0; i < e->n_tokens; i++)
-        ret_separators[i] =
-            e->special[i] || e->roles[i] == HS_ROLE_FIRST || e->roles[i] == HS_ROLE_SEPARATOR || a->ends[i];
+        ret_separators[i] = e->special[i] || e->roles[i] == HS_ROLE_FIRST ||
+                            e->roles[i] == HS_ROLE_SEPARATOR || a->text->ends[i];
 }
 
 /* The summaries and what they are found from. */
@@ -30,7 +30,7 @@ typedef struct summaries {
 
 static hs_status summary_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
+    const size_t T = a->text->rows.n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     assert(n > 0);
     summaries *table = calloc(1, sizeof *table + n * sizeof *table->heads);
     *ret_result = table;
@@ -40,9 +40,10 @@ static hs_status summary_begin(const hs__answer *a, void **ret_result, hs_error 
     table->separators = malloc(T);
     if (!table->first || !table->separators)
         return hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
-    hs_repeats_find(a->encoding->ids, T, table->first);
+    hs_repeats_find(a->text->rows.ids, T, table->first);
     mark_separators(a, table->separators);
-    table->facts = (hs_text_facts){T, table->first, a->sentences, table->separators, a->masked};
+    table->facts = (hs_text_facts){
+        T, table->first, a->text->sentences, table->separators, a->text->rows.special, a->masked};
     return HS_OK;
 }
 
@@ -78,27 +79,22 @@ static void focal_position(const hs__table_row *row, hs__cell *ret)
     ret->null = ret->integer < 0;
 }
 
-#define FIGURE(name)                                                                                         \
-    {                                                                                                        \
-#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_summary, name)                                    \
-    }
 static const hs__table_column summary_columns[] = {
-    FIGURE(max_similarity),
+    {HS__NUMBER_OF(hs_head_summary, max_similarity)},
     {"high_pairs", .type = HS__CELL_COUNT, HS__MEMBER(hs_head_summary, high_pairs), .array_last = true},
-    FIGURE(repeated_share),
-    FIGURE(same_sentence_share),
-    FIGURE(repeated_same_sentence_share),
-    FIGURE(mean_distance),
+    {HS__NUMBER_OF(hs_head_summary, repeated_share)},
+    {HS__NUMBER_OF(hs_head_summary, same_sentence_share)},
+    {HS__NUMBER_OF(hs_head_summary, repeated_same_sentence_share)},
+    {HS__NUMBER_OF(hs_head_summary, mean_distance)},
     {"focal_token", .type = HS__CELL_TOKEN, .get = focal_token, .nullable = true},
     {"focal_position", .type = HS__CELL_POSITION, .get = focal_position, .nullable = true,
      .array_last = true},
-    FIGURE(focal_share),
-    FIGURE(attention_entropy),
-    FIGURE(separator_attention),
-    FIGURE(snr_dprime),
+    {HS__NUMBER_OF(hs_head_summary, focal_share)},
+    {HS__NUMBER_OF(hs_head_summary, attention_entropy)},
+    {HS__NUMBER_OF(hs_head_summary, separator_attention)},
+    {HS__NUMBER_OF(hs_head_summary, snr_dprime)},
     {0},
 };
-#undef FIGURE
 
 static const hs__table summary_table = {.kind = HS__TABLE_HEADS,
                                         .arrays = "summary_",
@@ -145,7 +141,7 @@ typedef struct profiles {
 
 static hs_status profiles_begin(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
+    const size_t T = a->text->rows.n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     profiles *table = calloc(1, sizeof *table + n * sizeof *table->heads);
     *ret_result = table;
     if (!table)
@@ -153,7 +149,7 @@ static hs_status profiles_begin(const hs__answer *a, void **ret_result, hs_error
     table->first = malloc(T * (sizeof *table->first + 3));
     if (!table->first)
         return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
-    table->kinds = find_kinds(a->encoding, table->first, (uint8_t *)(table->first + T));
+    table->kinds = find_kinds(&a->text->rows, table->first, (uint8_t *)(table->first + T));
     return HS_OK;
 }
 
@@ -195,27 +191,22 @@ static void offsets_most(const hs__measures *m, size_t ret_lengths[2])
     ret_lengths[0] = N_OFFSETS;
 }
 
-#define FIGURE(name)                                                                                         \
-    {                                                                                                        \
-#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_head_profile, name)                                    \
-    }
 static const hs__table_column profile_columns[] = {
     {"label", .type = HS__CELL_LABEL, .get = profile_label, .choices = labels, .array_last = true},
-    FIGURE(self),
-    FIGURE(previous),
-    FIGURE(next),
-    FIGURE(first),
-    FIGURE(separator),
-    FIGURE(punctuation),
-    FIGURE(same_token),
-    FIGURE(entropy),
-    FIGURE(entropy_first),
-    FIGURE(confidence),
-    FIGURE(mean_distance),
+    {HS__NUMBER_OF(hs_head_profile, self)},
+    {HS__NUMBER_OF(hs_head_profile, previous)},
+    {HS__NUMBER_OF(hs_head_profile, next)},
+    {HS__NUMBER_OF(hs_head_profile, first)},
+    {HS__NUMBER_OF(hs_head_profile, separator)},
+    {HS__NUMBER_OF(hs_head_profile, punctuation)},
+    {HS__NUMBER_OF(hs_head_profile, same_token)},
+    {HS__NUMBER_OF(hs_head_profile, entropy)},
+    {HS__NUMBER_OF(hs_head_profile, entropy_first)},
+    {HS__NUMBER_OF(hs_head_profile, confidence)},
+    {HS__NUMBER_OF(hs_head_profile, mean_distance)},
     {"offsets", .type = HS__CELL_BLOCK, .get = profile_offsets, .most = offsets_most},
     {0},
 };
-#undef FIGURE
 
 static const hs__table profile_table = {.kind = HS__TABLE_HEADS,
                                         .arrays = "profiles_",
@@ -240,8 +231,8 @@ const hs__output hs__output_row_profiles = {
 
 typedef struct distances {
     size_t n;
-    double *values; /* [n][n], owned */
-    float *rounded; /* [n][n], owned: the values, as they are answered */
+    double *values; /* [n][n], owned; NULL once they are rounded */
+    float *rounded; /* [n][n], owned: as they are answered */
 } distances;
 
 /* ---- rows of all heads: of kept maps, or computed again ---- */
@@ -261,9 +252,9 @@ static size_t rows_at_once(size_t n_tokens)
     return n_tokens < HS_HEAD_ROWS_MIN ? n_tokens : HS_HEAD_ROWS_MIN;
 }
 
-static size_t distances_again_bytes(const hs__measures *m)
+static size_t distances_bytes(const hs__measures *m)
 {
-    return m->n_heads * rows_at_once(m->n_tokens) * m->n_tokens * sizeof(float);
+    return m->again ? m->n_heads * rows_at_once(m->n_tokens) * m->n_tokens * sizeof(float) : 0;
 }
 
 static hs_status head_rows_begin(const hs__answer *a, hs_tap tap, size_t n_heads, head_rows *ret)
@@ -383,6 +374,8 @@ static hs_status distances_compute(const hs__answer *a, void **ret_result, hs_er
     const hs_status st = measure(a, d, err);
     for (size_t i = 0; i < d->n * d->n && !st; i++)
         d->rounded[i] = (float)d->values[i];
+    free(d->values);
+    d->values = NULL;
     return st;
 }
 
@@ -418,5 +411,6 @@ static const hs__structure head_distances_structure = {
 const hs__output hs__output_row_head_distances = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                                                   .structure = &head_distances_structure,
                                                   .choose_taps = choose_distance_taps,
-                                                  .again_bytes = distances_again_bytes,
+                                                  .bytes = distances_bytes,
+                                                  .again = HS__AGAIN_SQUARE,
                                                   .long_after = true};

@@ -57,7 +57,7 @@ static hs_status pairs_begin(const hs__answer *a, void **ret_result, hs_error *e
     *ret_result = pairs;
     if (!pairs)
         return hs_fail(err, HS_NO_MEMORY, "no memory for pairs");
-    return hs_pair_pool_create(analysis->n_layers * analysis->n_heads, a->encoding->n_tokens, a->masked,
+    return hs_pair_pool_create(analysis->n_layers * analysis->n_heads, a->text->rows.n_tokens, a->masked,
                                analysis->threshold, analysis->max_pairs, &pairs->pool, err);
 }
 
@@ -105,13 +105,15 @@ static void pair_distance(const hs__table_row *row, hs__cell *ret)
 static void same_token(const hs__table_row *row, hs__cell *ret)
 {
     const hs_pair *pair = row->item;
-    ret->integer = row->answer->encoding->ids[pair->i] == row->answer->encoding->ids[pair->j];
+    ret->integer = row->answer->text->rows.ids[pair->i] == row->answer->text->rows.ids[pair->j];
 }
 
 static void same_sentence(const hs__table_row *row, hs__cell *ret)
 {
     const hs_pair *pair = row->item;
-    ret->integer = row->answer->sentences[pair->i] == row->answer->sentences[pair->j];
+    const hs__text_read *text = row->answer->text;
+    ret->integer = !text->rows.special[pair->i] && !text->rows.special[pair->j] &&
+                   text->sentences[pair->i] == text->sentences[pair->j];
 }
 
 static const hs__table_column pair_columns[] = {
@@ -149,7 +151,7 @@ static const hs__table pair_table = {.kind = HS__TABLE_LIST,
                                      .rows_max = pairs_n_max};
 
 /* hs_pair_pool keeps up to twice as many as are answered. */
-static size_t pairs_result_bytes(const hs__measures *m)
+static size_t pairs_bytes(const hs__measures *m)
 {
     const size_t n = m->n_heads * (m->n_tokens * (m->n_tokens - 1) / 2), most = 2 * m->analysis->max_pairs;
     return (n < most ? n : most) * sizeof(hs_pair);
@@ -165,14 +167,14 @@ static const hs__structure pairs_structure = {
     .begin = pairs_begin,
     .add_head = pairs_add_head,
     .end = pairs_end,
-    .result_bytes = pairs_result_bytes,
     .destroy = pairs_destroy,
     .table = &pair_table,
     .total_name = "pairs_total",
     .total = pairs_total,
 };
 
-const hs__output hs__output_row_pairs = {.taps = HS_KEEP(SIMILARITY), .structure = &pairs_structure};
+const hs__output hs__output_row_pairs = {
+    .taps = HS_KEEP(SIMILARITY), .structure = &pairs_structure, .bytes = pairs_bytes};
 
 /* ==== regions ==== */
 
@@ -203,7 +205,7 @@ typedef struct region_scratch {
 static hs_status find_regions(const hs__answer *a, const hs_observed_head *maps,
                               const region_scratch *scratch, regions *ret, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens;
+    const size_t T = a->text->rows.n_tokens;
     hs_column_profile(maps->attention, T, T, a->masked, scratch->profile);
     ret->n_high = hs_high_tokens(scratch->profile, T, a->analysis->attention_threshold, scratch->high);
     ret->n_runs = hs_runs_cut(scratch->high, ret->n_high, T, scratch->runs);
@@ -234,7 +236,7 @@ static hs_status regions_begin(const hs__answer *a, void **ret_result, hs_error 
 static hs_status regions_add_head(const hs__answer *a, void *result, size_t at, const hs_observed_head *maps,
                                   hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens;
+    const size_t T = a->text->rows.n_tokens;
     region_scratch scratch;
     scratch.sums = malloc(
         T * (sizeof *scratch.sums + sizeof *scratch.profile + sizeof *scratch.runs + sizeof *scratch.high));
@@ -322,7 +324,7 @@ static const hs__table region_table = {.kind = HS__TABLE_HEADS,
                                        .offset = offsetof(regions_of_heads, heads),
                                        .stride = sizeof(regions)};
 
-static size_t regions_result_bytes(const hs__measures *m)
+static size_t regions_bytes(const hs__measures *m)
 {
     return hs__table_arrays_max(&region_table, m);
 }
@@ -330,13 +332,13 @@ static size_t regions_result_bytes(const hs__measures *m)
 static const hs__structure regions_structure = {
     .begin = regions_begin,
     .add_head = regions_add_head,
-    .result_bytes = regions_result_bytes,
     .destroy = regions_destroy,
     .table = &region_table,
 };
 
 const hs__output hs__output_row_regions = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
                                            .structure = &regions_structure,
+                                           .bytes = regions_bytes,
                                            .not_cross = HS__CUT_AT};
 
 /* ==== segments ==== */
@@ -384,11 +386,11 @@ static const float *layer_similarity(void *context, size_t head)
 
 static hs_status find_segments(const hs__answer *a, size_t l, float *map, layer_segments *ret, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens;
+    const size_t T = a->text->rows.n_tokens;
     layer_maps layer = {.answer = a, .layer = a->layer_at[l], .map = map, .err = err};
     const hs_head_maps maps = {layer_attention, layer_similarity, &layer};
     ret->items = malloc(T * sizeof *ret->items);
-    const size_t n = ret->items ? hs_segments_find_in(&maps, a->capture->n_heads, T, a->encoding->special,
+    const size_t n = ret->items ? hs_segments_find_in(&maps, a->capture->n_heads, T, a->text->rows.special,
                                                       a->masked, a->analysis->attention_threshold, ret->items)
                                 : SIZE_MAX;
     if (n == SIZE_MAX)
@@ -397,15 +399,15 @@ static hs_status find_segments(const hs__answer *a, size_t l, float *map, layer_
     return HS_OK;
 }
 
-static size_t segments_again_bytes(const hs__measures *m)
+static size_t segments_bytes(const hs__measures *m)
 {
-    return m->n_tokens * m->n_tokens * sizeof(float);
+    return m->again ? m->n_tokens * m->n_tokens * sizeof(float) : 0;
 }
 
 static hs_status segments_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t n = a->analysis->n_layers, T = a->encoding->n_tokens;
-    const bool again = a->again & HS__OUTPUT_BIT(segments);
+    const size_t n = a->analysis->n_layers, T = a->text->rows.n_tokens;
+    const bool again = !a->capture->arrays[HS_TAP_ATTENTION] || !a->capture->arrays[hs__answer_similarity(a)];
     segments *table = calloc(1, sizeof *table + n * sizeof *table->layers);
     hs_status st = HS_OK;
     if (!table)
@@ -436,7 +438,7 @@ static void segments_destroy(void *result)
 static bool range_in(const hs__table_row *row, uint8_t text, int32_t ret_range[2])
 {
     const hs_segment *segment = row->item;
-    const hs_encoding *e = row->answer->encoding;
+    const hs_encoding *e = &row->answer->text->rows;
     bool present = false;
     ret_range[0] = ret_range[1] = -1;
     for (size_t i = segment->start; i < segment->end && row->answer->analysis->input.text.bytes; i++) {
@@ -546,4 +548,5 @@ const hs__output hs__output_row_segments = {.taps = HS_KEEP(ATTENTION) | HS_KEEP
                                             .structure = &segments_structure,
                                             .every_head = true,
                                             .not_cross = HS__CUT_AT,
-                                            .again_bytes = segments_again_bytes};
+                                            .bytes = segments_bytes,
+                                            .again = HS__AGAIN};

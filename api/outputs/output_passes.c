@@ -10,9 +10,9 @@
 /* Returns the text with its capture and interventions, as further passes over it need it. */
 static hs_sequence sequence_of(const hs__answer *a)
 {
-    return (hs_sequence){.ids = a->encoding->ids,
-                         .types = a->model->shape->n_types ? a->encoding->types : NULL,
-                         .n_tokens = a->encoding->n_tokens,
+    return (hs_sequence){.ids = a->text->rows.ids,
+                         .types = a->model->shape->n_types ? a->text->rows.types : NULL,
+                         .n_tokens = a->text->rows.n_tokens,
                          .capture = (hs_capture *)a->capture,
                          .memory = a->memory ? a->memory->arrays[HS_TAP_LAST_STATE] : NULL,
                          .n_memory = a->memory ? a->memory->n_tokens : 0,
@@ -38,23 +38,48 @@ static bool has_classes(const hs__analysis_request *analysis)
            head->problem != HS_REGRESSION;
 }
 
+static bool is_estimated(const hs__analysis_request *analysis)
+{
+    return hs__is_estimated(analysis, HS__OUTPUT_BIT(effects));
+}
+
+static bool is_computed(const hs__analysis_request *analysis)
+{
+    return !is_estimated(analysis);
+}
+
+static bool follows_target(const hs__analysis_request *analysis)
+{
+    return hs__has_target(analysis) || is_estimated(analysis);
+}
+
 static bool is_patched(const hs__analysis_request *analysis)
 {
-    return hs__has_target(analysis) && analysis->effects_of.kind == HS_INTERVENE_PATCH;
+    return follows_target(analysis) && analysis->effects_of.kind == HS_INTERVENE_PATCH;
+}
+
+static bool compares_predictions(const hs__analysis_request *analysis)
+{
+    return predicts(analysis) && is_computed(analysis);
+}
+
+static bool compares_classes(const hs__analysis_request *analysis)
+{
+    return has_classes(analysis) && is_computed(analysis);
 }
 
 /* ---- computing ---- */
 
 static hs_effects_reader reader_of(const hs__answer *a)
 {
-    return a->reader ? (hs_effects_reader){hs__target_model(a->analysis)->engine, a->reader->ids,
-                                           a->reader->n_tokens}
-                     : (hs_effects_reader){0};
+    return a->text->reader.n_tokens ? (hs_effects_reader){hs__target_model(a->analysis)->engine,
+                                                          a->text->reader.ids, a->text->reader.n_tokens}
+                                    : (hs_effects_reader){0};
 }
 
 static size_t effects_bytes_max(const hs__answer *a)
 {
-    const hs_sequence baseline = {.n_tokens = a->encoding->n_tokens};
+    const hs_sequence baseline = {.n_tokens = a->text->rows.n_tokens};
     hs_target target;
     hs_error unused;
     if (hs__target_find(a, NULL, &target, &unused))
@@ -67,17 +92,9 @@ static size_t effects_bytes_max(const hs__answer *a)
                                         .again = a->again & HS__OUTPUT_BIT(effects),
                                         .target = target,
                                         .reader = reader_of(a),
-                                        .n_positions = !predicts(a->analysis) ? 0
-                                                       : a->reader            ? a->reader->n_tokens
-                                                                              : baseline.n_tokens};
+                                        .n_positions =
+                                            predicts(a->analysis) ? hs__text_followed(a->text)->n_tokens : 0};
     return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
-}
-
-/* hs_effects_bytes counts them. */
-static size_t effects_again_bytes(const hs__measures *measures)
-{
-    (void)measures;
-    return 0;
 }
 
 static hs_status effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
@@ -131,17 +148,23 @@ const hs__own_passes hs__own_effects = {
 
 /* ---- columns ---- */
 
-#define FIGURE(name, when)                                                                                   \
-    {                                                                                                        \
-#name, .type = HS__CELL_NUMBER, HS__MEMBER(hs_effect, name), .is_answered = (when)                   \
-    }
+static void effect_estimated(const hs__table_row *row, hs__cell *ret)
+{
+    ret->integer = is_estimated(row->answer->analysis);
+}
+
 static const hs__table_column effect_columns[] = {
-    FIGURE(hidden_change, NULL),           FIGURE(similarity_change, NULL),
-    FIGURE(prediction_kl, predicts),       FIGURE(logprob_change, predicts),
-    FIGURE(target_change, hs__has_target), FIGURE(class_kl, has_classes),
-    FIGURE(recovered, is_patched),         {0},
+    {HS__NUMBER_OF(hs_effect, hidden_change), .is_answered = is_computed},
+    {HS__NUMBER_OF(hs_effect, similarity_change), .is_answered = is_computed},
+    {HS__NUMBER_OF(hs_effect, prediction_kl), .is_answered = compares_predictions},
+    {HS__NUMBER_OF(hs_effect, logprob_change), .is_answered = compares_predictions},
+    {HS__NUMBER_OF(hs_effect, target_change), .is_answered = follows_target},
+    {HS__NUMBER_OF(hs_effect, class_kl), .is_answered = compares_classes},
+    {HS__NUMBER_OF(hs_effect, recovered), .is_answered = is_patched},
+    {"estimated", .type = HS__CELL_FLAG, .place = HS__IN_JSON, .get = effect_estimated,
+     .is_answered = is_estimated},
+    {0},
 };
-#undef FIGURE
 
 static const hs__table effect_table = {
     .kind = HS__TABLE_HEADS, .arrays = "effects_", .columns = effect_columns, .stride = sizeof(hs_effect)};
@@ -162,12 +185,11 @@ const hs__output hs__output_row_effects = {.taps = HS_EFFECTS_TAPS,
                                            .every_head = true,
                                            .every_layer = true,
                                            .own = &hs__own_effects,
-                                           .again_bytes = effects_again_bytes};
+                                           .again = HS__AGAIN};
 
 /* ==== head scores ==== */
 
-/* Scores of the requested heads on random repeated sequences. hs__head_scores_run
- * computes them by passes of their own, with the worker's workspace; the request's text does not matter. */
+/* Scores of the requested heads on random repeated sequences. The request's text does not matter. */
 
 /* ---- computing ---- */
 
@@ -217,11 +239,11 @@ static hs_status check(const hs__answer *a, const hs_head_scores_options *option
         return hs_fail(err, HS_INVALID, "head_scores repeats at least 2 tokens; %s reads only %zu tokens",
                        a->model->name, a->model->shape->n_positions);
     for (size_t i = 0; i < options->n_interventions; i++)
-        if (hs_intervention_is_patch(&options->interventions[i]))
+        if (hs_intervention_is_patch(&options->interventions[i]) || options->interventions[i].n_positions > 0)
             return hs_fail(
                 err, HS_INVALID,
-                "head_scores is not computed with patches: their text is as long as the request's, "
-                "not as the random ones; use other kinds of interventions");
+                "head_scores is not computed with patches and positions: they are of the request's text, "
+                "not of the random ones; use other interventions");
     if (options->n_choices < options->length)
         return hs_fail(
             err, HS_INVALID,
@@ -292,12 +314,12 @@ const hs__output hs__output_row_head_scores = {
 
 static size_t patch_map_result_bytes(const hs__answer *a)
 {
-    return (a->model->shape->n_layers + 1) * a->encoding->n_tokens * sizeof(float);
+    return (a->model->shape->n_layers + 1) * a->text->rows.n_tokens * sizeof(float);
 }
 
 static size_t patch_map_bytes_max(const hs__answer *a)
 {
-    const hs_sequence clean = {.n_tokens = a->encoding->n_tokens};
+    const hs_sequence clean = {.n_tokens = a->text->rows.n_tokens};
     hs_patch_map_options options = {.clean = &clean, .reader = reader_of(a)};
     hs_error unused;
     if (hs__target_find(a, NULL, &options.target, &unused))
@@ -328,13 +350,13 @@ const hs__own_passes hs__own_patch_map = {
 /* Returns the bytes of a map for each layer. */
 static size_t maps_result_bytes(const hs__answer *a)
 {
-    return a->analysis->n_layers * a->encoding->n_tokens * hs__answer_keys(a) * sizeof(float);
+    return a->analysis->n_layers * a->text->rows.n_tokens * a->text->keys->n_tokens * sizeof(float);
 }
 
 static size_t value_zeroing_bytes_max(const hs__answer *a)
 {
     return maps_result_bytes(a) +
-           hs_value_zeroing_bytes(a->model->engine, a->encoding->n_tokens, hs__answer_keys(a));
+           hs_value_zeroing_bytes(a->model->engine, a->text->rows.n_tokens, a->text->keys->n_tokens);
 }
 
 static hs_status value_zeroing_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
@@ -358,7 +380,7 @@ const hs__own_passes hs__own_value_zeroing = {
 static size_t cross_rollout_bytes_max(const hs__answer *a)
 {
     return maps_result_bytes(a) +
-           hs_cross_rollout_bytes(a->model->shape, a->encoding->n_tokens, hs__answer_keys(a));
+           hs_cross_rollout_bytes(a->model->shape, a->text->rows.n_tokens, a->text->keys->n_tokens);
 }
 
 static hs_status cross_rollout_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,

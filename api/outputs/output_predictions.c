@@ -29,7 +29,7 @@ static bool predicts_next(const hs__answer *a)
 
 static bool is_mask(const hs__answer *a, size_t position)
 {
-    return a->encoding->ids[position] == hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask;
+    return a->text->rows.ids[position] == hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask;
 }
 
 /* Returns the position of the token whose probability is read at a position: its own, or the next one if the
@@ -42,7 +42,7 @@ static size_t target_of(const hs__answer *a, size_t position)
 /* Returns true if there is no token to read: a mask is there, or the text ends. */
 static bool is_unread(const hs__answer *a, size_t position)
 {
-    return predicts_next(a) ? target_of(a, position) == a->encoding->n_tokens : is_mask(a, position);
+    return predicts_next(a) ? target_of(a, position) == a->text->rows.n_tokens : is_mask(a, position);
 }
 
 /* ---- computing ---- */
@@ -50,8 +50,8 @@ static bool is_unread(const hs__answer *a, size_t position)
 hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size_t *ret_n, hs_error *err)
 {
     const hs__prediction_request *analysis = &a->analysis->predictions;
-    const size_t T = a->reader ? a->reader->n_tokens : a->encoding->n_tokens;
-    const bool all = a->reader || analysis->where == HS__PREDICT_ALL || predicts_next(a);
+    const size_t T = hs__text_followed(a->text)->n_tokens;
+    const bool all = a->text->reader.n_tokens || analysis->where == HS__PREDICT_ALL || predicts_next(a);
     size_t *positions = malloc((analysis->n_positions + T) * sizeof *positions), n = 0;
     if (!positions)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
@@ -98,7 +98,7 @@ static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t
             const size_t row = depth < n_inner ? i * n_inner + depth : n * n_inner + i;
             const size_t target = target_of(a, list->positions[first + i]);
             hs_prediction_read(
-                logits + row * V, V, target < a->encoding->n_tokens ? a->encoding->ids[target] : 0,
+                logits + row * V, V, target < a->text->rows.n_tokens ? a->text->rows.ids[target] : 0,
                 a->analysis->predictions.top_k, &list->items[(first + i) * list->n_states + depth]);
         }
     return st;
@@ -130,7 +130,7 @@ static hs_status predictions_compute(const hs__answer *a, void **ret_result, hs_
     const hs_status st = hs__positions_choose(a, &list->positions, &list->n, err);
     if (st)
         return st;
-    list->items = malloc((list->n * list->n_states + 1) * sizeof *list->items);
+    list->items = malloc((list->n + 1) * list->n_states * sizeof *list->items);
     return list->items ? predict(a, list, err) : hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
 }
 
@@ -146,8 +146,8 @@ static void predictions_destroy(void *result)
 
 /* ---- columns ---- */
 
-/* Writes the probability and the rank of the token at the k-th position, which p read; they are not there
- * if there is no token to read. */
+/* Find the probability and the rank of the token that the row's prediction reads, at the k-th position. Both
+ * are null where there is no token to read. */
 static void probability_get(const hs__table_row *row, const prediction_list *list, size_t k, hs__cell *ret)
 {
     const hs_prediction *p = row->item;
@@ -180,12 +180,12 @@ static void top_probability(const hs__table_row *row, hs__cell *ret)
 
 static const hs__table_column top_columns[] = {
     {"id", .type = HS__CELL_ID, .get = top_id},
-    {"token", .type = HS__CELL_TOKEN, .get = top_token},
+    {"token", .type = HS__CELL_ENTRY, .get = top_token},
     {"probability", .type = HS__CELL_NUMBER, .get = top_probability},
     {0},
 };
 
-/* All of them are of one prediction. */
+/* Every row is the same prediction, of which `at` numbers the token. */
 static hs__table_rows top_rows(const hs__table_row *outer, size_t l)
 {
     (void)l;
@@ -331,8 +331,13 @@ static const hs__structure predictions_structure = {
     .table = &hs__table_of_predictions,
 };
 
-const hs__output hs__output_row_predictions = {.taps = HS_KEEP(LAST_STATE),
-                                               .structure = &predictions_structure};
+static unsigned choose_prediction_taps(const hs__analysis_request *analysis)
+{
+    return HS_KEEP(LAST_STATE) | (analysis->predictions.lens ? HS_KEEP(EVERY_STATE) : 0);
+}
+
+const hs__output hs__output_row_predictions = {
+    .taps = HS_KEEP(LAST_STATE), .choose_taps = choose_prediction_taps, .structure = &predictions_structure};
 
 /* ==== the loss ==== */
 
@@ -356,7 +361,7 @@ static hs_status find_some(const hs__answer *a, size_t first, size_t n, float *l
     const hs_status st =
         hs_engine_predict(a->model->engine, states, n, 0, a->request->n_threads, logits, err);
     for (size_t i = 0; i < n && !st; i++)
-        ret_nats[i] = (float)hs_loss(logits + i * V, V, a->encoding->ids[first + i + 1]);
+        ret_nats[i] = (float)hs_loss(logits + i * V, V, a->text->rows.ids[first + i + 1]);
     return st;
 }
 
@@ -370,7 +375,7 @@ static float mean_of(const float *values, size_t n)
 
 static hs_status loss_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t n = a->encoding->n_tokens - 1, at_once = positions_at_once(a, 1);
+    const size_t n = a->text->rows.n_tokens - 1, at_once = positions_at_once(a, 1);
     loss *l = calloc(1, sizeof *l + n * sizeof *l->nats);
     float *logits = malloc((at_once < n ? at_once : n + 1) * a->model->shape->vocab_size * sizeof *logits);
     hs_status st = HS_OK;

@@ -21,10 +21,10 @@ typedef struct map {
 
 static map map_of(const hs__answer *a, const hs_observed_head *maps, bool similarity)
 {
-    const size_t T = a->encoding->n_tokens;
+    const size_t T = a->text->rows.n_tokens;
     map m = {.values = similarity ? maps->similarity : maps->attention,
              .T = T,
-             .n = similarity ? T : hs__answer_keys(a),
+             .n = similarity ? T : a->text->keys->n_tokens,
              .similarity = similarity,
              .normalize = similarity && a->analysis->normalize,
              .masked = a->masked};
@@ -155,7 +155,7 @@ static size_t numbers_of(const hs__analysis_request *analysis, reduction how, si
 
 static hs_status reduced_begin(const hs__answer *a, reduction how, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n_columns = how.similarity ? T : hs__answer_keys(a);
+    const size_t T = a->text->rows.n_tokens, n_columns = how.similarity ? T : a->text->keys->n_tokens;
     const size_t n = numbers_of(a->analysis, how, T, n_columns);
     const size_t n_heads = a->analysis->n_layers * a->analysis->n_heads;
     reduced *r = *ret_result = malloc(sizeof *r + n_heads * n * sizeof *r->values);
@@ -223,14 +223,14 @@ static size_t reduced_bytes(const hs__measures *m, reduction how)
         .add_head = reduced_add_head,                                                                        \
         .part = reduced_part,                                                                                \
         .destroy = free,                                                                                     \
-        .result_bytes = name##_bytes,                                                                        \
     };                                                                                                       \
     const hs__output hs__output_row_##name = {                                                               \
         .number = HS__OUTPUT_##name,                                                                         \
         .taps = HS_KEEP(tap),                                                                                \
         .axes = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_##rows, HS_AXIS_##columns},                            \
         .range = HS__RANGE_##of_range,                                                                       \
-        .by_head = &name##_structure,                                                                        \
+        .maker = &name##_structure,                                                                          \
+        .bytes = name##_bytes,                                                                               \
     };
 
 REDUCED(mean_pooled_attentions, false, MEANS, ATTENTION, BLOCK, KEY_BLOCK, UNIT)

@@ -110,6 +110,7 @@ static void cell_write(hs_buffer *b, const hs__table_column *column, const hs__t
         hs__json_block(b, cell.block.values, cell.block.n_axes, cell.block.lengths, digits);
         break;
     case HS__CELL_TOKEN:
+    case HS__CELL_ENTRY:
     case HS__CELL_TEXT:
         hs__json_string(b, cell.text.data, cell.text.size);
         break;
@@ -138,9 +139,12 @@ static size_t keys_find(const hs__table *table, const hs__analysis_request *anal
             continue;
         assert(n < KEYS_MAX && strlen(column->name) < KEY_BYTES - 5);
         key *to = &ret_keys[n];
-        const char *format = !column->name[0] ? "%s" : n > 0 ? ",\"%s\":" : "{\"%s\":";
+        const size_t n_name = strlen(column->name);
         to->column = column;
-        to->n_bytes = (size_t)snprintf(to->text, sizeof to->text, format, column->name);
+        to->n_bytes = n_name > 0 ? n_name + 4 : 0;
+        memcpy(to->text, n > 0 ? ",\"" : "{\"", 2);
+        memcpy(to->text + 2, column->name, n_name);
+        memcpy(to->text + 2 + n_name, "\":", 2);
         n++;
     }
     return n;
@@ -205,8 +209,9 @@ typedef struct walk {
 
 static bool has_array(const hs__table_column *column, const hs__analysis_request *analysis)
 {
-    return column->place != HS__IN_JSON && column->type != HS__CELL_TOKEN && column->type != HS__CELL_TEXT &&
-           is_answered(column, analysis);
+    const bool is_text =
+        column->type == HS__CELL_TOKEN || column->type == HS__CELL_ENTRY || column->type == HS__CELL_TEXT;
+    return column->place != HS__IN_JSON && !is_text && is_answered(column, analysis);
 }
 
 static size_t block_numbers(const hs__cell *cell)
@@ -227,6 +232,27 @@ static void cell_append(walk *w, const hs__table_column *column, const hs__cell 
     w->n += n;
 }
 
+/* Appends the member of all rows that a column of numbers or positions names. Returns false if the column has
+ * no such member. */
+static bool members_append(walk *w, const hs__table_column *column, hs__table_rows rows)
+{
+    const bool is_number = column->type == HS__CELL_NUMBER && column->member == HS__MEMBER_FLOAT;
+    const char *item = rows.items;
+    float *numbers = (float *)w->to + w->n;
+    int32_t *integers = (int32_t *)w->to + w->n;
+    if (!is_number && !(column->type == HS__CELL_POSITION && column->member == HS__MEMBER_U16))
+        return false;
+    for (size_t i = 0; i < rows.n; i++, item += rows.stride) {
+        const void *member = item + column->offset;
+        if (is_number)
+            numbers[i] = *(const float *)member;
+        else
+            integers[i] = *(const uint16_t *)member;
+    }
+    w->n += rows.n;
+    return true;
+}
+
 /* Appends the values of a column in all rows from `row` on, which may be 100,000. */
 static void values_append(walk *w, const hs__table_column *column, hs__table_row row, hs__table_rows rows,
                           size_t step)
@@ -235,6 +261,8 @@ static void values_append(walk *w, const hs__table_column *column, hs__table_row
     int32_t *integers = (int32_t *)w->to + w->n;
     int64_t *counts = (int64_t *)w->to + w->n;
     uint8_t *bytes = (uint8_t *)w->to + w->n;
+    if (members_append(w, column, rows))
+        return;
     for (size_t i = 0; i < rows.n; i++, row.at += step) {
         hs__cell cell;
         row.item = (const char *)rows.items + i * rows.stride;
@@ -260,7 +288,7 @@ static void rows_put(walk *w, const hs__table_column *const *path, size_t n_nest
 {
     for (size_t group = 0; group < n_groups(table, outer->answer); group++) {
         const hs__table_rows rows = rows_of(table, outer, group);
-        if (n_nested == 0)
+        if (n_nested == 0 && rows.n > 0)
             values_append(w, *path, row_at(table, outer, rows, group, 0), rows,
                           table->kind != HS__TABLE_BY_LAYER);
         for (size_t i = 0; i < rows.n && n_nested > 0; i++) {
@@ -457,6 +485,8 @@ static size_t cell_json_max(const hs__table_column *column, const hs__measures *
         return longest_choice(column) + 2;
     case HS__CELL_TOKEN:
         return m->token;
+    case HS__CELL_ENTRY:
+        return m->entry;
     case HS__CELL_BLOCK:
         n = block_max(column, m, &n_lists);
         return n * m->number + 3 * n_lists + NULL_BYTES;

@@ -39,7 +39,7 @@ typedef struct hs__cell {
         float number;    /* NUMBER; NAN is null in JSON */
         int64_t integer; /* POSITION, ID, COUNT, FLAG, LABEL */
         int32_t range[2];
-        hs_bytes text;    /* TOKEN, TEXT */
+        hs_bytes text;    /* TOKEN, ENTRY, TEXT */
         const void *item; /* TABLE: the item that its rows come from */
         hs__cell_block block;
     };
@@ -56,7 +56,8 @@ typedef enum hs__table_column_type {
     HS__CELL_LABEL,    /* uint8: index in `choices`; in JSON its name */
     HS__CELL_RANGE,    /* int32 [2]: [start, end) */
     HS__CELL_BLOCK,    /* float32 with one axis or two */
-    HS__CELL_TOKEN,    /* in JSON only: entry of the vocabulary */
+    HS__CELL_TOKEN,    /* in JSON only: token of the text */
+    HS__CELL_ENTRY,    /* in JSON only: any entry of the vocabulary */
     HS__CELL_TEXT,     /* in JSON only; the table's texts_max bounds all of its texts */
     HS__CELL_TABLE     /* rows of another table */
 } hs__table_column_type;
@@ -79,6 +80,9 @@ typedef enum hs__member_type {
                                                        : HS__MEMBER_U16, int32_t                             \
                                                        : HS__MEMBER_I32, size_t                              \
                                                        : HS__MEMBER_SIZE)
+
+/* A column of numbers, which has the name of its member. */
+#define HS__NUMBER_OF(row, field) #field, .type = HS__CELL_NUMBER, HS__MEMBER(row, field)
 
 /* A column. Has either a member or `get`, except for a TABLE without both: its rows come from the row's own
  * item. */
@@ -123,7 +127,7 @@ struct hs__table {
     hs__table_rows (*rows)(const hs__table_row *outer, size_t l);
     /* The same: returns an upper bound of the number of rows, of all layers together. */
     size_t (*rows_max)(const struct hs__measures *measures);
-    /* Nested LIST: returns its length if there is no row around it that tells; NULL: 0. */
+    /* Nested LIST: returns the length of its axis if the answer has no row around it; NULL: 0. */
     size_t (*length)(const struct hs__answer *answer);
     /* Returns an upper bound of the bytes of all its texts in JSON, without quotes; NULL: it has none. */
     size_t (*texts_max)(const struct hs__measures *measures);

@@ -108,11 +108,6 @@ static hs_status next_compute(const hs__answer *a, void **ret_result, hs_error *
 
 /* ---- columns ---- */
 
-static hs_bytes bytes_of(const char *text)
-{
-    return (hs_bytes){text, strlen(text)};
-}
-
 static const hs_task_head *head_of(const hs__analysis_request *analysis)
 {
     return &analysis->model->architecture->task_head;
@@ -120,12 +115,12 @@ static const hs_task_head *head_of(const hs__analysis_request *analysis)
 
 static void class_task(const hs__table_row *row, hs__cell *ret)
 {
-    ret->text = bytes_of(hs_model_task(row->answer->model->model));
+    ret->text = hs_bytes_of(hs_model_task(row->answer->model->model));
 }
 
 static void class_problem(const hs__table_row *row, hs__cell *ret)
 {
-    ret->text = bytes_of(hs_model_problem_type(row->answer->model->model));
+    ret->text = hs_bytes_of(hs_model_problem_type(row->answer->model->model));
 }
 
 static bool has_problem(const hs__analysis_request *analysis)
@@ -135,7 +130,7 @@ static bool has_problem(const hs__analysis_request *analysis)
 
 static void label_text(const hs__table_row *row, hs__cell *ret)
 {
-    ret->text = bytes_of(*(char *const *)row->item);
+    ret->text = hs_bytes_of(*(char *const *)row->item);
 }
 
 static hs__table_rows label_rows(const hs__table_row *outer, size_t l)
@@ -221,13 +216,13 @@ static void predicted_one(const hs__table_row *row, hs__cell *ret)
     const classes *c = row->item;
     ret->null = c->n_predicted == 0;
     if (!ret->null)
-        ret->text = bytes_of(c->head->labels[c->predicted[0]]);
+        ret->text = hs_bytes_of(c->head->labels[c->predicted[0]]);
 }
 
 static void predicted_text(const hs__table_row *row, hs__cell *ret)
 {
     const classes *c = row->outer->item;
-    ret->text = bytes_of(c->head->labels[*(const int32_t *)row->item]);
+    ret->text = hs_bytes_of(c->head->labels[*(const int32_t *)row->item]);
 }
 
 static hs__table_rows predicted_rows(const hs__table_row *outer, size_t l)
@@ -341,7 +336,7 @@ typedef struct spans {
  */
 static void mark_passage(const hs__answer *a, uint8_t *ret_inside)
 {
-    const hs_encoding *e = a->encoding;
+    const hs_encoding *e = &a->text->rows;
     const bool has_pair = a->analysis->input.text_pair.bytes != NULL;
     const uint8_t *second = has_pair ? e->texts : e->types;
     bool is_second = has_pair;
@@ -434,7 +429,7 @@ static void span_tokens(const hs__table_row *row, hs__cell *ret)
 static void span_chars(const hs__table_row *row, hs__cell *ret)
 {
     const span *best = row->item;
-    const hs_encoding *e = row->answer->encoding;
+    const hs_encoding *e = &row->answer->text->rows;
     ret->null = !passage(row->answer)->bytes;
     ret->range[0] = ret->null ? -1 : (int32_t)e->starts[best->start];
     ret->range[1] = ret->null ? -1 : (int32_t)e->ends[best->end];
@@ -565,7 +560,7 @@ static hs_status embedding_compute(const hs__answer *a, void **ret_result, hs_er
 
 static void embedding_pooling(const hs__table_row *row, hs__cell *ret)
 {
-    ret->text = bytes_of(((const embedding *)row->item)->ways);
+    ret->text = hs_bytes_of(((const embedding *)row->item)->ways);
 }
 
 static void embedding_normalized(const hs__table_row *row, hs__cell *ret)

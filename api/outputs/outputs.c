@@ -97,14 +97,14 @@ static float *step_result(bool requested, float *kept, float *spare, const float
 }
 
 /* Every layer is captured, and every head of it. */
-static hs_status prepare_rollout(hs__answer *a, hs_error *err)
+static hs_status rollout_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t T = a->capture->n_tokens, n = T * T, n_maps = 1 + spare_maps(a->analysis);
     if (a->own[HS__OWN_CROSS_ROLLOUT])
         return HS_OK;
     float *scratch = malloc((n_maps * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
-    a->rollouts = malloc(a->analysis->n_layers * n * sizeof *a->rollouts);
-    if (!scratch || !a->rollouts) {
+    float *rollouts = *ret_result = malloc(a->analysis->n_layers * n * sizeof *rollouts);
+    if (!scratch || !rollouts) {
         free(scratch);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the rollout");
     }
@@ -112,7 +112,7 @@ static hs_status prepare_rollout(hs__answer *a, hs_error *err)
     float *before = NULL, *mean = scratch;
     for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
         const bool requested = a->analysis->layers[l] == number;
-        float *after = step_result(requested, a->rollouts + l * n, scratch + n, before, n);
+        float *after = step_result(requested, rollouts + l * n, scratch + n, before, n);
         st = layer_mean(a, number, after, mean, err);
         if (st)
             break;
@@ -132,23 +132,18 @@ static size_t flow_bytes(const hs__measures *m)
     return (n_maps * m->n_tokens * m->n_keys + hs_flow_scratch_floats(m->n_tokens)) * sizeof(float);
 }
 
-static size_t rollout_prepare_bytes(const hs__measures *m)
+/* A map that is computed again has the place of the step's result. */
+static size_t rollout_bytes(const hs__measures *m)
 {
     return m->analysis->stack == HS_STACK_CROSS ? 0 : flow_bytes(m);
-}
-
-/* A map has the place of the step's result. */
-static size_t rollout_again_bytes(const hs__measures *m)
-{
-    (void)m;
-    return 0;
 }
 
 static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)h;
     (void)into;
-    const float *rollouts = a->capture->cross ? a->own[HS__OWN_CROSS_ROLLOUT] : a->rollouts;
+    const float *rollouts =
+        a->capture->cross ? a->own[HS__OWN_CROSS_ROLLOUT] : a->results[HS__OUTPUT_rollout];
     return rollouts + l * a->capture->n_tokens * a->capture->n_keys;
 }
 
@@ -157,89 +152,93 @@ static const float *part_rollout(const hs__answer *a, size_t l, size_t h, float 
 static hs_status layer_compute(const hs__answer *a, size_t l, float *map, hs_error *err)
 {
     const size_t T = a->capture->n_tokens;
-    const size_t n_threads = a->again & (HS__OUTPUT_BIT(contributions) | HS__OUTPUT_BIT(alti))
-                                 ? a->request->n_threads
-                                 : hs__answer_threads(a, T * T * a->capture->n_heads);
+    const size_t n_threads = a->capture->arrays[HS_TAP_ATTENTION]
+                                 ? hs__answer_threads(a, T * T * a->capture->n_heads)
+                                 : a->request->n_threads;
     return hs_contributions_compute(a->model->engine, n_threads > 1 ? n_threads : 1, a->capture, l, map, err);
 }
 
-/* Computes all layers up to the last requested one, and keeps the requested ones. scratch: a map, the spare
- * ones, and the scratch of a step. */
-static hs_status layers_compute(hs__answer *a, float *scratch, hs_error *err)
+/* Computes the requested layers alone. */
+static hs_status contributions_compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t n = a->capture->n_tokens * a->capture->n_keys;
+    float *contributions = *ret_result = malloc(a->analysis->n_layers * n * sizeof *contributions);
+    hs_status st = HS_OK;
+    if (!contributions)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
+    for (size_t l = 0; l < a->analysis->n_layers && !st && !hs__answer_cancelled(a); l++)
+        st = layer_compute(a, a->layer_at[l], contributions + l * n, err);
+    return st;
+}
+
+/* Computes all layers up to the last requested one, and keeps the requested ones. Takes contributions from
+ * the output of that name, which comes before. scratch: a map, the spare ones, and the scratch of a step. */
+static hs_status layers_compute(const hs__answer *a, float *scratch, float *ret_alti, hs_error *err)
 {
     const hs__analysis_request *analysis = a->analysis;
     const size_t n = a->capture->n_tokens * a->capture->n_tokens;
     const size_t n_maps = 1 + spare_maps(analysis);
-    float *map = scratch, *before = NULL;
+    const float *contributions = a->results[HS__OUTPUT_contributions], *before = NULL;
     hs_status st = HS_OK;
     for (size_t number = 0, l = 0; l < analysis->n_layers && !st && !hs__answer_cancelled(a); number++) {
-        const bool requested = analysis->layers[l] == number;
-        float *now = step_result(requested, a->alti + l * n, scratch + n, before, n);
-        st = layer_compute(a, number, map, err);
+        const bool requested = analysis->layers[l] == number, made = requested && contributions;
+        float *now = step_result(requested, ret_alti + l * n, scratch + n, before, n);
+        st = made ? HS_OK : layer_compute(a, number, scratch, err);
         if (st)
             break;
-        flow_step(a, map, before, scratch + n_maps * n, now);
+        flow_step(a, made ? contributions + l * n : scratch, before, scratch + n_maps * n, now);
         before = now;
-        if (requested && a->contributions)
-            memcpy(a->contributions + l * n, map, n * sizeof *map);
         l += requested;
     }
     return st;
 }
+_Static_assert((int)HS__OUTPUT_contributions < (int)HS__OUTPUT_alti,
+               "alti reads contributions, so they are computed first");
 
-/* Computes the requested layers alone. */
-static hs_status prepare_contributions(hs__answer *a, hs_error *err)
-{
-    const size_t n = a->capture->n_tokens * a->capture->n_keys;
-    hs_status st = HS_OK;
-    if (a->analysis->outputs & HS__OUTPUT_BIT(alti))
-        return HS_OK; /* which computes them */
-    a->contributions = malloc(a->analysis->n_layers * n * sizeof *a->contributions);
-    if (!a->contributions)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
-    for (size_t l = 0; l < a->analysis->n_layers && !st && !hs__answer_cancelled(a); l++)
-        st = layer_compute(a, a->layer_at[l], a->contributions + l * n, err);
-    return st;
-}
-
-static hs_status prepare_alti(hs__answer *a, hs_error *err)
+static hs_status alti_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t T = a->capture->n_tokens, n = T * T;
-    const size_t n_results = a->analysis->n_layers * n;
-    const bool both = a->analysis->outputs & HS__OUTPUT_BIT(contributions);
     float *scratch =
         malloc(((1 + spare_maps(a->analysis)) * n + hs_flow_scratch_floats(T)) * sizeof *scratch);
-    a->contributions = both ? malloc(n_results * sizeof *a->contributions) : NULL;
-    a->alti = malloc(n_results * sizeof *a->alti);
-    const hs_status st = scratch && (a->contributions || !both) && a->alti
-                             ? layers_compute(a, scratch, err)
-                             : hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
+    float *alti = *ret_result = malloc(a->analysis->n_layers * n * sizeof *alti);
+    const hs_status st = scratch && alti ? layers_compute(a, scratch, alti, err)
+                                         : hs_fail(err, HS_NO_MEMORY, "no memory for contributions");
     free(scratch);
     return st;
 }
 
-static size_t contributions_prepare_bytes(const hs__measures *m)
+static size_t again_bytes(const hs__measures *m)
 {
-    return m->analysis->n_layers * m->n_tokens * m->n_keys * sizeof(float);
+    return m->again ? hs_contributions_again_bytes(m->shape, m->n_tokens, m->n_threads) : 0;
 }
 
-static size_t contributions_again_bytes(const hs__measures *m)
+static size_t contributions_bytes(const hs__measures *m)
 {
-    return hs_contributions_again_bytes(m->shape, m->n_tokens, m->n_threads);
+    return m->analysis->n_layers * m->n_tokens * m->n_keys * sizeof(float) + again_bytes(m);
 }
+
+static size_t alti_bytes(const hs__measures *m)
+{
+    return flow_bytes(m) + again_bytes(m);
+}
+
+static const hs__structure rollout_maker = {.compute = rollout_compute, .destroy = free};
+static const hs__structure contributions_maker = {.compute = contributions_compute, .destroy = free};
+static const hs__structure alti_maker = {.compute = alti_compute, .destroy = free};
 
 static const float *part_contributions(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)h;
     (void)into;
-    return a->contributions + l * a->capture->n_tokens * a->capture->n_keys;
+    return (const float *)a->results[HS__OUTPUT_contributions] +
+           l * a->capture->n_tokens * a->capture->n_keys;
 }
 
 static const float *part_alti(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)h;
     (void)into;
-    return a->alti + l * a->capture->n_tokens * a->capture->n_tokens;
+    return (const float *)a->results[HS__OUTPUT_alti] + l * a->capture->n_tokens * a->capture->n_tokens;
 }
 
 /* ---- arrays of own passes ---- */
@@ -248,14 +247,17 @@ static const float *part_patch_map(const hs__answer *a, size_t l, size_t h, floa
 {
     (void)h;
     (void)into;
-    return (const float *)a->own[HS__OWN_PATCH_MAP] + l * a->encoding->n_tokens;
+    return hs__is_estimated(a->analysis, HS__OUTPUT_BIT(patch_map))
+               ? hs__estimated_patch_map(a, l)
+               : (const float *)a->own[HS__OWN_PATCH_MAP] + l * a->text->rows.n_tokens;
 }
 
 static const float *part_value_zeroing(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)h;
     (void)into;
-    return (const float *)a->own[HS__OWN_VALUE_ZEROING] + l * a->encoding->n_tokens * hs__answer_keys(a);
+    return (const float *)a->own[HS__OWN_VALUE_ZEROING] +
+           l * a->text->rows.n_tokens * a->text->keys->n_tokens;
 }
 
 /* ==== the table ==== */
@@ -302,7 +304,7 @@ const hs__output hs__output_row_head_outputs = {.taps = HS_KEEP(HEAD_OUTPUT),
 const hs__output hs__output_row_hidden_states = {.taps = HS_KEEP(HIDDEN_STATE),
                                                  .axes = {STATE, TOKEN, HIDDEN},
                                                  .part = part_hidden_states,
-                                                 .hook = "hook_resid_post",
+                                                 .hook = HS__HOOK_STATES,
                                                  .range = HS__RANGE_ANY};
 
 const hs__output hs__output_row_queries = {.taps = HS_KEEP(QUERY),
@@ -354,12 +356,12 @@ const hs__output hs__output_row_rollout = {.taps = HS_KEEP(ATTENTION),
                                            .axes = {LAYER, TOKEN, KEY},
                                            .part = part_rollout,
                                            .range = HS__RANGE_UNIT,
-                                           .prepare = prepare_rollout,
-                                           .prepare_bytes = rollout_prepare_bytes,
+                                           .maker = &rollout_maker,
+                                           .bytes = rollout_bytes,
                                            .every_head = true,
                                            .every_layer = true,
                                            .own_of_cross = &hs__own_cross_rollout,
-                                           .again_bytes = rollout_again_bytes};
+                                           .again = HS__AGAIN_SQUARE};
 
 const hs__output hs__output_row_contributions = {.taps = HS_CONTRIBUTIONS_TAPS,
                                                  .choose_taps = choose_contribution_taps,
@@ -367,24 +369,24 @@ const hs__output hs__output_row_contributions = {.taps = HS_CONTRIBUTIONS_TAPS,
                                                  .part = part_contributions,
                                                  .long_after = true,
                                                  .range = HS__RANGE_UNIT,
-                                                 .prepare = prepare_contributions,
-                                                 .prepare_bytes = contributions_prepare_bytes,
+                                                 .maker = &contributions_maker,
+                                                 .bytes = contributions_bytes,
+                                                 .again = HS__AGAIN_SQUARE,
                                                  .every_head = true,
-                                                 .unchanged_only = true,
-                                                 .again_bytes = contributions_again_bytes};
+                                                 .unchanged_only = true};
 
 const hs__output hs__output_row_alti = {.taps = HS_CONTRIBUTIONS_TAPS,
                                         .axes = {LAYER, TOKEN, TOKEN},
                                         .part = part_alti,
                                         .long_after = true,
                                         .range = HS__RANGE_UNIT,
-                                        .prepare = prepare_alti,
-                                        .prepare_bytes = flow_bytes,
+                                        .maker = &alti_maker,
+                                        .bytes = alti_bytes,
+                                        .again = HS__AGAIN,
                                         .every_head = true,
                                         .every_layer = true,
                                         .unchanged_only = true,
-                                        .not_decoder = BETWEEN,
-                                        .again_bytes = contributions_again_bytes};
+                                        .not_decoder = BETWEEN};
 
 const hs__output hs__output_row_value_zeroing = {.taps = HS_VALUE_ZEROING_TAPS,
                                                  .choose_taps = choose_zeroing_taps,
@@ -429,74 +431,66 @@ static unsigned sources_of(unsigned taps)
            (attention ? HS_KEEP(QUERY) | HS_KEEP(KEY) : 0);
 }
 
-unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs, hs__outputs again)
-{
-    unsigned taps = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
-        const unsigned own = rows[i]->choose_taps ? rows[i]->choose_taps(analysis) : rows[i]->taps;
-        if (holds(outputs, i))
-            taps |= holds(again, i) ? sources_of(own) : own;
-    }
-    if (taps & HS_KEEP(SIMILARITY))
-        taps = (taps & ~HS_KEEP(SIMILARITY)) | 1U << hs_similarity_tap(hs__similarity_kind(analysis));
-    return taps;
-}
-
 /* Returns what computes output i; NULL: it is an array of other parts. */
 static const hs__structure *maker_of(size_t i)
 {
-    return rows[i]->structure ? rows[i]->structure : rows[i]->by_head;
+    return rows[i]->structure ? rows[i]->structure : rows[i]->maker;
 }
 
-hs__outputs hs__outputs_observing(hs__outputs outputs)
+static bool can_repeat(const hs__output *output, const hs__analysis_request *analysis, unsigned taps)
 {
-    hs__outputs observing = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(outputs, i) && maker_of(i) && maker_of(i)->begin)
-            observing |= (hs__outputs)1 << i;
-    return observing;
+    const bool rectangular = analysis->stack == HS_STACK_CROSS && taps & HS_KEEP(ATTENTION);
+    return output->again == HS__AGAIN || (output->again == HS__AGAIN_SQUARE && !rectangular);
 }
 
-size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observing)
+/* Returns the own passes of output i; NULL: it has none. */
+static const hs__own_passes *own_of(const hs__analysis_request *analysis, size_t i)
 {
+    if (hs__is_estimated(analysis, (hs__outputs)1 << i))
+        return &hs__own_gradients;
+    return analysis->stack == HS_STACK_CROSS && rows[i]->own_of_cross ? rows[i]->own_of_cross : rows[i]->own;
+}
+
+hs__needs hs__outputs_needs(const hs__analysis_request *analysis, hs__outputs outputs, hs__outputs again)
+{
+    hs__needs needs = {0};
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
+        const hs__output *output = rows[i];
+        const hs__outputs bit = (hs__outputs)1 << i;
+        if (!(outputs & bit))
+            continue;
+        const unsigned taps = output->choose_taps ? output->choose_taps(analysis) : output->taps;
+        const hs__own_passes *own = own_of(analysis, i);
+        needs.own |= own ? 1U << own->kind : 0;
+        if (own == &hs__own_gradients)
+            continue; /* its passes keep what they read */
+        needs.taps |= again & bit ? sources_of(taps) : taps;
+        needs.every_head |= output->every_head;
+        needs.every_layer |= output->every_layer;
+        needs.observing |= maker_of(i) && maker_of(i)->begin ? bit : 0;
+        needs.repeating |= can_repeat(output, analysis, taps) ? bit : 0;
+        needs.long_after |= output->long_after;
+    }
+    if (needs.taps & HS_KEEP(SIMILARITY))
+        needs.taps =
+            (needs.taps & ~HS_KEEP(SIMILARITY)) | 1U << hs_similarity_tap(hs__similarity_kind(analysis));
+    return needs;
+}
+
+size_t hs__outputs_bytes(const hs__measures *measures, hs__outputs outputs, hs__outputs again)
+{
+    hs__measures of_output = *measures;
     size_t n_bytes = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(observing, i) && maker_of(i)->result_bytes)
-            n_bytes += maker_of(i)->result_bytes(measures);
+    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
+        of_output.again = holds(again, i);
+        if (holds(outputs, i) && rows[i]->bytes)
+            n_bytes += rows[i]->bytes(&of_output);
+    }
     return n_bytes;
 }
 
-hs__outputs hs__outputs_repeating(hs__outputs outputs)
+const char *hs__outputs_of_maps(hs__outputs outputs, char *ret, size_t n_ret)
 {
-    hs__outputs repeating = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(outputs, i) && rows[i]->again_bytes)
-            repeating |= (hs__outputs)1 << i;
-    return repeating;
-}
-
-size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again)
-{
-    size_t n_bytes = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(again, i))
-            n_bytes += rows[i]->again_bytes(measures);
-    return n_bytes;
-}
-
-size_t hs__outputs_prepare_bytes(const hs__measures *measures)
-{
-    size_t n_bytes = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(measures->analysis->outputs, i) && rows[i]->prepare_bytes)
-            n_bytes += rows[i]->prepare_bytes(measures);
-    return n_bytes;
-}
-
-const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__outputs again, char *ret,
-                                size_t n_ret)
-{
-    const hs__outputs keeping = analysis->outputs & ~hs__outputs_observing(analysis->outputs) & ~again;
     size_t used = 0;
     ret[0] = 0;
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && used < n_ret; i++) {
@@ -505,45 +499,10 @@ const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__output
             const hs_axis last = hs_tap_axes(tap)[3];
             maps |= rows[i]->taps >> tap & 1 && (last == HS_AXIS_KEY || last == HS_AXIS_TOKEN);
         }
-        if (holds(keeping, i) && maps)
+        if (holds(outputs, i) && maps)
             used += (size_t)snprintf(ret + used, n_ret - used, "%s%s", used ? ", " : "", hs__output_names[i]);
     }
     return ret;
-}
-
-bool hs__outputs_every_head(hs__outputs outputs)
-{
-    bool every = false;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        every |= holds(outputs, i) && rows[i]->every_head;
-    return every;
-}
-
-bool hs__outputs_every_layer(hs__outputs outputs)
-{
-    bool every = false;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        every |= holds(outputs, i) && rows[i]->every_layer;
-    return every;
-}
-
-unsigned hs__outputs_own(const hs__analysis_request *analysis)
-{
-    unsigned kinds = 0;
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++) {
-        const hs__own_passes *own =
-            analysis->stack == HS_STACK_CROSS && rows[i]->own_of_cross ? rows[i]->own_of_cross : rows[i]->own;
-        kinds |= holds(analysis->outputs, i) && own ? 1U << own->kind : 0;
-    }
-    return kinds;
-}
-
-bool hs__outputs_long_after(hs__outputs outputs)
-{
-    for (size_t i = 0; i < HS__OUTPUTS_COUNT; i++)
-        if (holds(outputs, i) && rows[i]->long_after)
-            return true;
-    return false;
 }
 
 const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
@@ -552,6 +511,7 @@ const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
     [HS__OWN_PATCH_MAP] = &hs__own_patch_map,
     [HS__OWN_VALUE_ZEROING] = &hs__own_value_zeroing,
     [HS__OWN_CROSS_ROLLOUT] = &hs__own_cross_rollout,
+    [HS__OWN_GRADIENTS] = &hs__own_gradients,
 };
 
 int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem)
@@ -623,15 +583,18 @@ static int check_reader(const hs__analysis_request *analysis, hs__problem *probl
     if (hs__target_model(analysis) == analysis->model)
         return 0;
     snprintf(pointer, sizeof pointer, "/%s", name);
-    if (!(analysis->outputs & (HS__OUTPUT_BIT(effects) | HS__OUTPUT_BIT(patch_map))))
-        return hs__refuse(problem, 422, pointer,
-                          "%s is read by the decoder, and the request is about the encoder: add stack "
-                          "\"decoder\" or \"cross\", ask for effects or patch_map, or leave it out",
-                          name);
+    if (!(analysis->outputs & (HS__OUTPUT_BIT(effects) | HS__OUTPUT_BIT(patch_map))) &&
+        !hs__needs_gradient(analysis))
+        return hs__refuse(
+            problem, 422, pointer,
+            "%s is read by the decoder, and the request is about the encoder: add stack "
+            "\"decoder\" or \"cross\", ask for effects, patch_map or gradients, or leave it out",
+            name);
     if (analysis->n_interventions > 0)
-        return hs__refuse(problem, 422, "/interventions",
-                          "effects on a decoder are computed without interventions: leave them out, or send "
-                          "stack \"decoder\" with interventions of stack \"encoder\"");
+        return hs__refuse(
+            problem, 422, "/interventions",
+            "effects and gradients on a decoder are computed without interventions: leave them out, or send "
+            "stack \"decoder\" with interventions of stack \"encoder\"");
     if (kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE)
         return hs__refuse(problem, 422, pointer,
                           "with %s the target is the decoder's, which has no sentence vector: leave it out",
@@ -723,12 +686,12 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
     for (size_t i = 0; i < HS__OUTPUTS_COUNT && !st; i++) {
         if (!holds(a->analysis->outputs, i))
             continue;
-        if (rows[i]->structure && rows[i]->own)
-            a->results[i] = (void *)a->own[rows[i]->own->kind];
+        const hs__own_passes *own = own_of(a->analysis, i);
+        if (rows[i]->structure && own)
+            a->results[i] =
+                (void *)(own->find ? own->find(a->own[own->kind], (unsigned)i) : a->own[own->kind]);
         else if (maker_of(i))
             st = structure_compute(a, maker_of(i), &a->results[i], err);
-        else if (rows[i]->prepare)
-            st = rows[i]->prepare(a, err);
     }
     if (!st && hs__answer_cancelled(a))
         st = hs_fail(err, HS_CANCELLED, "cancelled");
@@ -739,9 +702,6 @@ void hs__outputs_finish(hs__answer *a)
 {
     hs__results_destroy(a->results);
     free(a->scratch);
-    free(a->rollouts);
-    free(a->contributions);
-    free(a->alti);
     *a = (hs__answer){0};
 }
 
@@ -750,8 +710,8 @@ void hs__outputs_finish(hs__answer *a)
 /* Returns the block at l and h. An output without `part` is the array of its tap. */
 static const float *block_of(const hs__output *output, const hs__answer *a, size_t l, size_t h, float *into)
 {
-    if (output->by_head)
-        return output->by_head->part(a->results[output->number], l * a->analysis->n_heads + h);
+    if (output->maker && output->maker->part)
+        return output->maker->part(a->results[output->number], l * a->analysis->n_heads + h);
     return output->part ? output->part(a, l, h, into)
                         : hs__answer_at(a, (hs_tap)__builtin_ctz(output->taps), l, h);
 }
@@ -811,8 +771,8 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
 
 size_t hs__answer_lengths(const hs__output *output, const hs__answer *a, size_t ret_lengths[HS_AXES_MAX])
 {
-    const size_t T = a->encoding->n_tokens;
-    return hs__output_lengths(output, a->analysis, a->model->shape, T, hs__answer_keys(a), ret_lengths);
+    const size_t T = a->text->rows.n_tokens;
+    return hs__output_lengths(output, a->analysis, a->model->shape, T, a->text->keys->n_tokens, ret_lengths);
 }
 
 const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h, size_t slot)

@@ -5,7 +5,8 @@
  *
  * - Arrays have axes. They are the array of a tap, or `part` finds or computes the block of one layer and
  *   head. They are written as nested lists, or as one array of the requested dtype.
- * - Structures are more than an array (pairs, segments, ...). Their hs__structure computes and writes them.
+ * - Structures are more than an array (pairs, segments, ...). Their hs__structure computes them, and the
+ *   columns of its table say what is written.
  *
  * Adding an output is a name in request.h, and its row and functions in a file of api/outputs;
  * docs/explanation/tour.md shows how. */
@@ -13,12 +14,11 @@
 
 #include "api/formats/arrays.h"
 #include "api/outputs/output_table.h"
+#include "api/request/encode.h"
 #include "api/request/request.h"
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/effects.h"
 #include "model/base/memory.h"
-
-#include <assert.h>
 
 /* ==== one answer ==== */
 
@@ -28,13 +28,15 @@
  * head. l and h below count the requested layers and heads; layer_at and head_at are their places in the
  * capture. Zeroed memory is an empty answer. Members are borrowed from the job unless marked as owned. */
 
-/* Outputs that run passes of their own (output_passes.c), in the order in which they run. */
+/* Outputs that run passes of their own (output_passes.c, output_gradients.c), in the order in which they run.
+ */
 enum {
     HS__OWN_EFFECTS,
     HS__OWN_HEAD_SCORES,
     HS__OWN_PATCH_MAP,
     HS__OWN_VALUE_ZEROING,
     HS__OWN_CROSS_ROLLOUT,
+    HS__OWN_GRADIENTS,
     HS__OWN_COUNT
 };
 
@@ -42,14 +44,7 @@ typedef struct hs__answer {
     const hs__served_model *model;
     const hs_request *request;
     const hs__analysis_request *analysis;
-    const hs_encoding *encoding;
-    const hs_windows *windows;  /* of the text, of which this is one; n 0: the request names none */
-    const hs_encoding *source;  /* of a decoder: the text whose states it reads; else NULL */
-    const hs_encoding *reader;  /* what the decoder reads that effects of an encoder follow; else NULL */
-    size_t n_prompt;            /* tokens of the prompt and before it; see hs_prompt_encode */
-    size_t n_given;             /* tokens before those that the model wrote; 0: it wrote none */
-    const int32_t *sentences;   /* [T] */
-    const uint8_t *ends;        /* [T]: 1 where a sentence ends */
+    const hs__text_read *text;  /* T below is the number of its rows, K that of its keys */
     const uint8_t *masked;      /* [T] or NULL */
     const hs_capture *capture;  /* NULL when the outputs need none */
     const hs_capture *baseline; /* of the pass without interventions; NULL if there are none */
@@ -63,8 +58,6 @@ typedef struct hs__answer {
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
-    float *rollouts;                  /* owned: [l][T][T], or NULL */
-    float *contributions, *alti;      /* owned: the same */
     char *scratch;                    /* owned: for parts of array outputs, by slot; see below */
     size_t n_slots;                   /* threads that may work on the answer at once */
     void *results[HS__OUTPUTS_COUNT]; /* owned: results of structures by output; see outputs.h */
@@ -96,26 +89,19 @@ HS_MUST_USE hs_status hs__answer_similarity_map(const hs__answer *answer, size_t
 HS_MUST_USE hs_status hs__answer_attention_rows(const hs__answer *answer, size_t l, size_t h, size_t first,
                                                 size_t n, float *into, const float **ret_rows, hs_error *err);
 
-/* Returns the number of keys: the tokens, unless the answer is of cross heads. */
-static inline size_t hs__answer_keys(const hs__answer *a)
-{
-    const bool cross = a->analysis->stack == HS_STACK_CROSS;
-    assert(!cross || a->source);
-    return cross ? a->source->n_tokens : a->encoding->n_tokens;
-}
-
 /* Returns the floats of a part in scratch, rounded up to cache lines: max(T, K)^2, or max(T, K) * d. */
 static inline size_t hs__answer_part_floats(const hs__answer *a)
 {
-    const size_t T = a->capture->n_tokens, K = a->capture->n_keys, n = T > K ? T : K;
-    const size_t d = a->capture->head_width, line = HS_LINE_BYTES / sizeof(float);
+    const size_t T = a->text->rows.n_tokens, K = a->text->keys->n_tokens, n = T > K ? T : K;
+    const size_t d = a->model->shape->head_width, line = HS_LINE_BYTES / sizeof(float);
     return (n * (n > d ? n : d) + line - 1) / line * line;
 }
 
 /* Returns a slot's scratch: two parts, then the scratch of hs_effective_attention. */
 float *hs__answer_scratch(const hs__answer *answer, size_t slot);
-/* Returns the vocabulary's string of token i. */
-const char *hs__answer_token(const hs__answer *answer, size_t i);
+/* Returns the vocabulary's string of token i of a side of the text. */
+const char *hs__answer_token(const hs__answer *answer, const hs_encoding *side, size_t i);
+/* Returns the string of token i of the rows, with its length. */
 hs_bytes hs__answer_token_bytes(const hs__answer *answer, size_t i);
 
 /* Where the answer's window begins and ends, [from, to). `tokens` counts the text's tokens without those
@@ -127,8 +113,6 @@ typedef struct hs__window_place {
 /* Finds the place of the window. The request must name one. */
 hs__window_place hs__answer_window(const hs__answer *answer);
 
-/* Returns that of token i of the text whose states a decoder reads. */
-const char *hs__answer_source_token(const hs__answer *answer, size_t i);
 /* Returns true if a text of the answer was cut. */
 bool hs__answer_truncated(const hs__answer *answer);
 /* Returns the stack that the answer is about, or NULL if the model has only one. */
@@ -161,10 +145,13 @@ typedef struct hs__measures {
     const hs_architecture *architecture;
     const hs_shape *shape;
     size_t n_tokens, n_keys;
+    size_t n_source;  /* tokens of the text that a decoder reads; 0: none */
     size_t n_heads;   /* heads of all requested layers */
-    size_t n_threads; /* of the request; only for again_bytes */
+    size_t n_threads; /* of the request */
+    bool again;       /* the output computes its maps again */
     size_t number;    /* longest JSON number and its comma */
-    size_t token;     /* longest JSON token and its comma */
+    size_t token;     /* longest JSON token of the text and its comma */
+    size_t entry;     /* the same of the vocabulary */
 } hs__measures;
 
 /* The functions that compute a structure, and what of it is answered. `result` is the one that compute
@@ -180,10 +167,8 @@ typedef struct hs__structure {
     hs_status (*add_head)(const hs__answer *answer, void *result, size_t at, const hs_observed_head *maps,
                           hs_error *err);
     hs_status (*end)(const hs__answer *answer, void *result, hs_error *err);
-    /* For an array made by these. Returns the part of head l * n_heads + h. */
+    /* For an array made of each head's maps. Returns the part of head l * n_heads + h. */
     const float *(*part)(const void *result, size_t at);
-    /* Returns an upper bound of the memory of a result of begin; NULL: little. */
-    size_t (*result_bytes)(const hs__measures *measures);
     void (*destroy)(void *result); /* NULL: the job owns the result */
     const hs__table *table;        /* what of the result is answered; NULL: an array made by these */
     /* Total number of items, answered under this name, if the answer may have only some of them; or NULL. */
@@ -201,27 +186,42 @@ typedef struct hs__own_passes {
     size_t (*bytes_max)(const hs__answer *answer);
     hs_status (*run)(const hs__answer *answer, hs_workspace *ws, const hs_run_control *control,
                      void *ret_result, hs_error *err);
+    /* Returns what a structure of that number reads of the result; NULL: all of it. */
+    const void *(*find)(const void *result, unsigned output);
 } hs__own_passes;
 
+/* TransformerLens's name of the states after a block; those before the first one have another. */
+#define HS__HOOK_STATES "hook_resid_post"
+
+/* An output may do without maps that do not fit. The pass then keeps queries, keys and head outputs, and the
+ * output computes one map after the other again. */
+typedef enum hs__again {
+    HS__AGAIN_NEVER,  /* it needs its taps */
+    HS__AGAIN_SQUARE, /* unless it needs the attention of cross heads */
+    HS__AGAIN
+} hs__again;
+
 typedef struct hs__output {
-    unsigned number; /* HS__OUTPUT_..., of a row with by_head; its result is there */
+    unsigned number; /* HS__OUTPUT_..., of a row whose maker has a part: the index of its result */
     unsigned taps;   /* what the pass must keep */
 
-    /* Arrays. The first axis is LAYER, STATE or DEPTH; the second may be HEAD, which `reduce` applies to. An
-     * output that is the array of one tap has no part. Otherwise part returns the block of the other axes at
-     * l and h (0 without HEAD). Threads may call it with different `into`, which hold hs__answer_part_floats
-     * and then the scratch of hs_effective_attention. The block is valid until `into` is used again. */
+    /* Arrays. The first axis is LAYER, STATE, DEPTH or TOKEN; the second may be HEAD, which `reduce` applies
+     * to. An output that is the array of one tap has no part. Otherwise part returns the block of the other
+     * axes at l and h (0 without HEAD). Threads may call it with different `into`, which hold
+     * hs__answer_part_floats and then the scratch of hs_effective_attention. The block is valid until `into`
+     * is used again. */
     hs_axis axes[HS_AXES_MAX + 1];
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__output_range range;
-    hs_status (*prepare)(hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
-    /* Returns the bytes that prepare takes, its results included; NULL: little. */
-    size_t (*prepare_bytes)(const hs__measures *measures);
     const char *hook; /* "attn.hook_pattern": TransformerLens's name within a block; or NULL */
 
     const hs__structure *structure; /* NULL: an array */
-    const hs__structure *by_head;   /* of an array: makes it of each head's maps; or NULL */
+    const hs__structure *maker;     /* of an array: computes it before any part is read; or NULL */
 
+    /* Returns an upper bound of the memory that computing takes beside the taps, results included, and of the
+     * maps that it computes again. Own passes have a bound of their own. NULL: little. */
+    size_t (*bytes)(const hs__measures *measures);
+    hs__again again;
     bool every_head;           /* needs all heads of a layer */
     bool every_layer;          /* needs all layers */
     bool unchanged_only;       /* not computed with interventions */
@@ -230,12 +230,8 @@ typedef struct hs__output {
     const char *not_decoder;   /* the same for a decoder that reads an encoder, and for its cross heads */
     const hs__own_passes *own; /* NULL: it runs no passes of its own */
     const hs__own_passes *own_of_cross; /* the same, for cross heads only */
-    unsigned (*choose_taps)(
-        const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
-    /* For outputs that read one map after the other: if maps do not fit, the pass keeps queries, keys and
-     * head outputs, and maps are computed again. Returns the bytes of those in memory meanwhile, beside
-     * prepare_bytes. NULL: the output needs its taps. */
-    size_t (*again_bytes)(const hs__measures *measures);
+    unsigned (*choose_taps)(const hs__analysis_request
+                                *analysis); /* returns the taps of this request in place of taps; or NULL */
 } hs__output;
 
 /* Returns row i; NULL past the last. */
@@ -243,29 +239,22 @@ const hs__output *hs__output_at(size_t i);
 
 /* ---- sets ---- */
 
-/* Returns what these outputs of the request read of the pass; those of `again` compute maps again. */
-unsigned hs__outputs_taps(const hs__analysis_request *analysis, hs__outputs outputs, hs__outputs again);
-/* Returns those that can compute their maps again. */
-hs__outputs hs__outputs_repeating(hs__outputs outputs);
-/* Returns an upper bound of the memory in which these do. */
-size_t hs__outputs_again_bytes(const hs__measures *measures, hs__outputs again);
-/* Returns an upper bound of the memory that the request's outputs take before their parts are read. */
-size_t hs__outputs_prepare_bytes(const hs__measures *measures);
-/* Returns those that read each head alone, so that a pass can show them its maps. */
-hs__outputs hs__outputs_observing(hs__outputs outputs);
-/* Returns an upper bound of the memory of their results. */
-size_t hs__outputs_result_bytes(const hs__measures *measures, hs__outputs observing);
-/* Lists the request's outputs that need the maps of all heads at once, as far as ret has memory. */
-const char *hs__outputs_keeping(const hs__analysis_request *analysis, hs__outputs again, char *ret,
-                                size_t n_ret);
-/* Return true if one of them needs all heads of a layer, or all layers. */
-bool hs__outputs_every_head(hs__outputs outputs);
-bool hs__outputs_every_layer(hs__outputs outputs);
-/* Returns which own passes the request's outputs have, as bits by HS__OWN_... */
-unsigned hs__outputs_own(const hs__analysis_request *analysis);
-/* Returns true if one of them takes long after its pass. */
-bool hs__outputs_long_after(hs__outputs outputs);
+/* The needs of a request's outputs. */
+typedef struct hs__needs {
+    unsigned taps;                /* what they read of the pass */
+    bool every_head, every_layer; /* one of them needs all heads of a layer, or all layers */
+    unsigned own;                 /* their own passes, as bits by HS__OWN_... */
+    hs__outputs observing;        /* those that read each head alone, so that a pass can show them its maps */
+    hs__outputs repeating;        /* those that can compute their maps again */
+    bool long_after;              /* one of them takes long after the pass */
+} hs__needs;
 
+/* Returns the needs of these outputs of the request. Those of `again` compute maps again. */
+hs__needs hs__outputs_needs(const hs__analysis_request *analysis, hs__outputs outputs, hs__outputs again);
+/* Returns an upper bound of the memory that they take beside taps and own passes. */
+size_t hs__outputs_bytes(const hs__measures *measures, hs__outputs outputs, hs__outputs again);
+/* Lists those of the outputs that read maps, as far as ret has memory. */
+const char *hs__outputs_of_maps(hs__outputs outputs, char *ret, size_t n_ret);
 /* The own passes by HS__OWN_... */
 extern const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT];
 

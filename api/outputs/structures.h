@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/outputs/outputs.h"
+#include "engine/analysis/attribution.h"
 
 /* The rows of the table, each beside what makes the output. */
 #define HS__DECLARE_ROW(name) extern const hs__output hs__output_row_##name;
@@ -21,7 +22,17 @@ HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **re
                                            hs_error *err);
 
 extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing,
-    hs__own_cross_rollout;
+    hs__own_cross_rollout, hs__own_gradients;
+
+/* The result of logit_attributions: arrays of the requested layers and heads, and the sums. */
+typedef struct hs__logit_attributions {
+    float *heads;        /* [l][h] */
+    float *feed_forward; /* [l] */
+    hs_logit_attribution sums;
+} hs__logit_attributions;
+
+/* Returns row l of the estimated patch map. */
+const float *hs__estimated_patch_map(const hs__answer *answer, size_t l);
 
 /* The states that enter the requested heads are those of layers, or within a decoder's layers. */
 static inline unsigned hs__input_taps(const hs__analysis_request *analysis)

@@ -107,10 +107,12 @@ static const struct {
     [HS__OUTPUT_predictions] = {.has = has_predictor, .refuse = refuse_predictor},
 };
 
-/* The field interventions requests changes, which therefore has no name of its own. */
+/* Outputs that others bring with them have no name of their own: the field interventions requests changes,
+ * and gradients come with their target. */
 static bool is_named(size_t output)
 {
-    return output != HS__OUTPUT_changes;
+    return output != HS__OUTPUT_changes && output != HS__OUTPUT_target &&
+           output != HS__OUTPUT_source_token_attributions;
 }
 
 const char *hs_output_name(size_t i)
@@ -444,7 +446,7 @@ static const hs__row rows[] = {
     {.field = {.name = "text_target",
                .kind = HS_FIELD_TEXT,
                .argument = "TEXT",
-               .help = "with stack decoder or cross, or effects: what the decoder reads",
+               .help = "with stack decoder or cross, effects or gradients: what the decoder reads",
                .tokenize = true},
      .read = hs__read_text,
      .offset = AT(decoder_input.text)},
@@ -531,7 +533,7 @@ static const hs__row rows[] = {
     {.field = {.name = "interventions",
                .kind = HS_FIELD_OBJECTS,
                .argument = "JSON",
-               .help = "changes to heads; adds the output changes"},
+               .help = "changes to heads and states; adds the output changes"},
      .read = hs__read_interventions},
     {.field = {.name = "predictions",
                .kind = HS_FIELD_OBJECTS,
@@ -553,14 +555,36 @@ static const hs__row rows[] = {
     {.field = {.name = "target",
                .kind = HS_FIELD_OBJECTS,
                .argument = "JSON",
-               .help =
-                   "number that effects and changes follow: {\"class\": \"LABEL\"} (the predicted class)"},
+               .help = "number that effects and gradients follow: {\"class\": \"LABEL\"} (the predicted "
+                       "class)"},
      .read = hs__read_target},
     {.field = {.name = "effects_of",
                .kind = HS_FIELD_OBJECTS,
                .argument = "JSON",
                .help = "change of each head: {\"kind\": \"patch\", \"from\": {\"text\": \"...\"}} (zero)"},
      .read = hs__read_effects_of},
+    {.field = {.name = "attribution",
+               .kind = HS_FIELD_ENUM,
+               .argument = "METHOD",
+               .help = "of tokens: gradient_x_input, gradient or integrated_gradients (gradient_x_input)",
+               .choices = "gradient_x_input|gradient|integrated_gradients"},
+     .read = hs__read_enum,
+     .offset = AT(attribution.method)},
+    {.field = {.name = "steps",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "of integrated gradients (32)",
+               .low = 1,
+               .high = 1000},
+     .read = hs__read_integer,
+     .offset = AT(attribution.steps)},
+    {.field = {.name = "baseline",
+               .kind = HS_FIELD_ENUM,
+               .argument = "TOKEN",
+               .help = "of integrated gradients: mask, pad or zero (the first that the model has)",
+               .choices = "mask|pad|zero"},
+     .read = hs__read_enum,
+     .offset = AT(attribution.baseline)},
     {.field = {.name = "similarity_space",
                .kind = HS_FIELD_ENUM,
                .argument = "SPACE",
@@ -697,6 +721,8 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
     ret_analysis->max_pairs = 10000;
     ret_analysis->digits = 6;
     ret_analysis->predictions.top_k = 5;
+    ret_analysis->attribution =
+        (hs__attribution_request){.method = HS__ATTRIBUTION_UNNAMED, .baseline = HS__BASELINE_UNNAMED};
     const size_t longest = hs__head_scores_length_max(model);
     ret_analysis->head_scores =
         (hs__head_scores_request){.length = longest < 50 ? longest : 50, .sequences = 10};
@@ -720,5 +746,6 @@ int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_re
         if (r.value && rows[i].read(&r))
             return problem->status;
     }
+    hs__gradients_complete(ret_analysis);
     return 0;
 }

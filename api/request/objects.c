@@ -281,9 +281,9 @@ int hs__read_figure(const hs__reading *r)
     return read_options(r, figure_members, N_ROWS(figure_members));
 }
 
-/* ==== changes of heads: kind, factor, from ==== */
+/* ==== changes of heads and states: kind, factor, from ==== */
 
-#define ALL_KINDS       "zero|scale|mean|uniform|identity|patch" /* as hs_intervention_kind */
+#define ALL_KINDS       "zero|scale|mean|uniform|identity|patch|add" /* as hs_intervention_kind */
 #define CHANGE_AT(name) offsetof(hs__change, name)
 
 /* Returns the change that the member belongs to. */
@@ -312,19 +312,23 @@ static int read_kind(const hs__reading *r)
 static int read_factor(const hs__reading *r)
 {
     hs__change *change = change_of(r);
-    change->factor = (float)json_number_value(r->value);
-    if (change->kind == HS_INTERVENE_SCALE && !(json_is_number(r->value) && isfinite(change->factor)))
+    const bool adds = change->kind == HS_INTERVENE_ADD;
+    change->factor = r->value ? (float)json_number_value(r->value) : (float)adds;
+    const bool is_factor = isfinite(change->factor) && (!r->value || json_is_number(r->value));
+    if (change->kind == HS_INTERVENE_SCALE && !(r->value && is_factor))
         return hs__refuse(r->problem, 422, r->pointer,
                           "scale requires a factor: a number in the range of floats");
-    if (change->kind != HS_INTERVENE_SCALE && r->value)
-        return hs__refuse(r->problem, 422, r->pointer, "only scale takes a factor");
+    if (adds && !is_factor)
+        return hs__reading_refuse(r, "a number in the range of floats");
+    if (change->kind != HS_INTERVENE_SCALE && !adds && r->value)
+        return hs__refuse(r->problem, 422, r->pointer, "only scale and the intervention add take a factor");
     return 0;
 }
 
-static int refuse_patch_only(const hs__reading *r)
+/* Refuses a member that belongs to other kinds, if it is there. */
+static int refuse_unless(const hs__reading *r, const char *kinds)
 {
-    return r->value ? hs__refuse(r->problem, 422, r->pointer, "only patch takes '%s'", r->row->field.name)
-                    : 0;
+    return r->value ? hs__refuse(r->problem, 422, r->pointer, "only %s '%s'", kinds, r->row->field.name) : 0;
 }
 
 static int read_source_ids(const hs__reading *r)
@@ -361,33 +365,73 @@ static int read_source(const hs__reading *r, hs__source *source)
     return 0;
 }
 
-/* Finds or adds the source that a patch takes values from. */
-static int read_from(const hs__reading *r)
+/* Finds or adds the source that the value names, as the next one of the change. */
+static int add_source(const hs__reading *r)
 {
     hs__analysis_request *analysis = r->analysis;
-    uint8_t *ret_source = &change_of(r)->source;
-    if (!is_patch(change_of(r)))
-        return refuse_patch_only(r);
+    hs__change *change = change_of(r);
+    size_t k = 0;
+    while (k < analysis->n_sources && !json_equal(analysis->sources[k].from, r->value))
+        k++;
+    if (k == HS__SOURCES_MAX)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "a request may take values from at most %d different texts: send several requests",
+                          HS__SOURCES_MAX);
+    hs__source *source = &analysis->sources[k];
+    const bool is_new = k == analysis->n_sources, patches = is_patch(change) && !source->patches;
+    change->sources[change->n_sources++] = (uint8_t)k;
+    analysis->n_sources += is_new;
+    source->from = r->value;
+    source->patches |= patches;
+    if (is_new || patches)
+        snprintf(source->pointer, sizeof source->pointer, "%s", r->pointer);
+    return is_new ? read_source(r, source) : 0;
+}
+
+/* Adds the two sources whose states' difference is to be added. */
+static int add_two_sources(const hs__reading *r)
+{
+    static const char must[] = "a list of two texts, such as [{\"text\": \"...\"}, {\"text\": \"...\"}]";
+    if (json_array_size(r->value) != 2)
+        return hs__reading_refuse(r, must);
+    for (size_t i = 0; i < 2; i++) {
+        char pointer[64];
+        hs__reading text = *r;
+        snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
+        text.value = json_array_get(r->value, i);
+        text.pointer = pointer;
+        if (!json_is_object(text.value))
+            return hs__reading_refuse(&text, "a text, such as {\"text\": \"...\"}");
+        if (add_source(&text))
+            return r->problem->status;
+    }
+    return 0;
+}
+
+/* Reads the text to patch from, or the two texts that a vector is made of. */
+static int read_from(const hs__reading *r)
+{
+    const hs__change *change = change_of(r);
+    if (change->kind == HS_INTERVENE_ADD)
+        return r->value ? add_two_sources(r) : 0;
+    if (!is_patch(change))
+        return refuse_unless(r, "patch and the intervention add take");
     if (!json_is_object(r->value))
         return hs__refuse(r->problem, 422, r->pointer,
                           "patch requires from: the text to take values from, such as {\"text\": \"...\"}");
-    for (size_t i = 0; i < analysis->n_sources; i++)
-        if (json_equal(analysis->sources[i].from, r->value)) {
-            *ret_source = (uint8_t)i;
-            return 0;
-        }
-    if (analysis->n_sources == HS__SOURCES_MAX)
-        return hs__refuse(r->problem, 422, r->pointer,
-                          "a request may patch from at most %d different texts: send several requests",
-                          HS__SOURCES_MAX);
-    hs__source *source = &analysis->sources[analysis->n_sources];
-    *ret_source = (uint8_t)analysis->n_sources++;
-    source->from = r->value;
-    snprintf(source->pointer, sizeof source->pointer, "%s", r->pointer);
-    return read_source(r, source);
+    return add_source(r);
 }
 
 /* ==== effects_of ==== */
+
+static int read_estimate(const hs__reading *r)
+{
+    const int choice = hs__choice_find(r->value, r->row->field.choices);
+    if (choice < 0)
+        return hs__reading_refuse(r, "\"none\" or \"gradient\"");
+    r->analysis->estimate = (unsigned)choice;
+    return 0;
+}
 
 int hs__read_effects_of(const hs__reading *r)
 {
@@ -397,6 +441,7 @@ int hs__read_effects_of(const hs__reading *r)
          .absent_too = true},
         {.field = {.name = "factor"}, .read = read_factor, .absent_too = true},
         {.field = {.name = "from"}, .read = read_from, .absent_too = true},
+        {.field = {.name = "estimate", .choices = "none|gradient"}, .read = read_estimate},
     };
     if (!json_is_object(r->value) || find_strange(r->value, members, N_ROWS(members))) {
         char must[128], names[64];
@@ -419,7 +464,8 @@ int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architec
         return hs__refuse(problem, 422, "/effects_of",
                           "patch_map requires a text to patch from: effects_of {\"kind\": \"patch\", "
                           "\"from\": {\"text\": \"...\"}}");
-    if (has_map && !hs__target_exists(analysis, architecture))
+    if (has_map && !hs__is_estimated(analysis, HS__OUTPUT_BIT(patch_map)) &&
+        !hs__target_exists(analysis, architecture))
         return hs__refuse(problem, 422, "/target",
                           "patch_map requires target: the number to follow, such as {\"token\": \"...\", "
                           "\"position\": 1}");
@@ -438,10 +484,10 @@ typedef struct changed_heads {
     uint16_t *layers, *heads; /* [HS__NUMBERS_MAX] */
 } changed_heads;
 
-enum { STACK, LAYERS, HEADS, KIND, FACTOR, WHAT, FROM, POSITIONS, N_INTERVENTION_MEMBERS };
+enum { STACK, LAYERS, HEADS, KIND, FACTOR, WHAT, FROM, POSITIONS, VECTOR, POOLING, N_INTERVENTION_MEMBERS };
 static const hs__row intervention_members[N_INTERVENTION_MEMBERS];
 
-/* Returns true if the object patches hidden states, whose layers have numbers of their own. */
+/* Returns true if the object changes hidden states, whose layers have numbers of their own. */
 static bool is_hidden(const json_t *object)
 {
     return hs__choice_find(json_object_get(object, intervention_members[WHAT].field.name), "hidden") == 0;
@@ -492,7 +538,7 @@ static int read_changed_heads(const hs__reading *r)
     return read_which(r, r->model->shape->n_heads, h->heads, &h->to->n_heads);
 }
 
-/* Reads the layers of a patch of hidden states as numbers of states: -1, the embeddings, is state 0. */
+/* Reads the layers of a change of hidden states as numbers of states: -1, the embeddings, is state 0. */
 static int read_states(const hs__reading *object, changed_heads *h)
 {
     char pointer[64];
@@ -500,12 +546,13 @@ static int read_states(const hs__reading *object, changed_heads *h)
     const long last = (long)object->model->shape->n_layers - 1;
     const hs__reading r = hs__reading_member(object, &intervention_members[LAYERS], h, pointer);
     if (json_object_get(object->value, intervention_members[HEADS].field.name))
-        return hs__refuse(r.problem, 422, object->pointer, "a patch of hidden states has no heads");
+        return hs__refuse(r.problem, 422, object->pointer, "a change of hidden states has no heads");
     if (json_array_size(r.value) == 0)
-        return hs__refuse(r.problem, 422, pointer,
-                          "a patch of hidden states requires layers: a list of numbers from 0 to %ld, and -1 "
-                          "for the embeddings",
-                          last);
+        return hs__refuse(
+            r.problem, 422, pointer,
+            "a change of hidden states requires layers: a list of numbers from 0 to %ld, and -1 "
+            "for the embeddings",
+            last);
     if (read_range(&r, -1, last, states, &h->to->n_layers))
         return r.problem->status;
     for (size_t i = 0; i < h->to->n_layers; i++)
@@ -516,42 +563,91 @@ static int read_states(const hs__reading *object, changed_heads *h)
 static int read_what(const hs__reading *r)
 {
     changed_heads *h = r->into;
-    if (!is_patch(&h->change))
-        return refuse_patch_only(r);
+    const bool adds = h->change.kind == HS_INTERVENE_ADD;
+    if (adds && !is_hidden(r->object->value))
+        return hs__refuse(r->problem, 422, r->pointer, "add requires what: \"hidden\", the hidden states");
+    if (!is_patch(&h->change) && !adds)
+        return refuse_unless(r, "patch and add take");
     if (is_hidden(r->object->value)) {
-        h->change.kind = HS_INTERVENE_PATCH_STATE;
+        h->change.kind = adds ? HS_INTERVENE_ADD : HS_INTERVENE_PATCH_STATE;
         return read_states(r->object, h);
     }
-    return hs__choice_find(r->value, "heads") == 0 ? 0 : hs__reading_refuse(r, "\"heads\" or \"hidden\"");
+    return !r->value || hs__choice_find(r->value, "heads") == 0
+               ? 0
+               : hs__reading_refuse(r, "\"heads\" or \"hidden\"");
 }
 
-static int read_patch_positions(const hs__reading *r)
+static int read_changed_positions(const hs__reading *r)
 {
     changed_heads *h = r->into;
     const size_t n = r->model->shape->n_positions;
-    if (!is_patch(&h->change))
-        return refuse_patch_only(r);
+    if (!is_patch(&h->change) && h->change.kind != HS_INTERVENE_ADD)
+        return refuse_unless(r, "patch and add take");
     if (hs__choice_find(r->value, "all") == 0)
         return 0;
     if (json_array_size(r->value) == 0)
         return hs__reading_refuse(r, "\"all\" or a list of at least one position");
     size_t *positions = malloc(n * sizeof *positions);
     if (!positions)
-        return hs__refuse_memory(r->problem, "no memory for a patch");
+        return hs__refuse_memory(r->problem, "no memory for positions");
     h->to->positions = positions;
     return read_range(r, 0, (long)n - 1, positions, &h->to->n_positions);
 }
 
-/* Refuses a patch in other heads than the request's, whose passes keep nothing to take. */
-static int check_patch_stack(const hs__reading *r, const changed_heads *h)
+/* Reads the vector to add: a number for each column of the hidden state. */
+static int read_vector(const hs__reading *r)
 {
-    const bool states = h->change.kind == HS_INTERVENE_PATCH_STATE;
-    if (!is_patch(&h->change) || h->stack == r->analysis->stack || (states && h->stack != HS_STACK_ENCODER))
+    changed_heads *h = r->into;
+    const size_t H = r->model->shape->hidden, n = json_array_size(r->value);
+    if (h->change.kind != HS_INTERVENE_ADD)
+        return refuse_unless(r, "add takes");
+    if (!r->value == !h->change.n_sources)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "add requires either vector, %zu numbers, or from, two texts", H);
+    if (!r->value)
         return 0;
-    return hs__refuse(
-        r->problem, 422, r->pointer,
-        "a patch takes heads of the request's stack: leave stack out, or send the same stack in "
-        "the request");
+    if (!json_is_array(r->value) || n != H)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "vector has %zu numbers; it must be a list of %zu, the hidden size of %s", n, H,
+                          r->model->name);
+    float *vector = malloc(H * sizeof *vector);
+    if (!vector)
+        return hs__refuse_memory(r->problem, "no memory for a vector");
+    h->to->vector = vector;
+    h->to->n_vector = H;
+    for (size_t i = 0; i < H; i++) {
+        const json_t *number = json_array_get(r->value, i);
+        vector[i] = (float)json_number_value(number);
+        if (!json_is_number(number) || !isfinite(vector[i]) || !isfinite(vector[i] * h->change.factor))
+            return hs__reading_refuse_element(r, i,
+                                              "a number that is in the range of floats, also times factor");
+    }
+    return 0;
+}
+
+/* Reads which state of a text `from` takes. A causal model's last token alone has read the whole text. */
+static int read_source_pooling(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    const int choice = hs__choice_find(r->value, r->row->field.choices);
+    if (h->change.n_sources < 2)
+        return refuse_unless(r, "add with from takes");
+    h->change.last = r->value ? choice == 1 : r->model->architecture->causal;
+    return r->value && choice < 0 ? hs__reading_refuse(r, "\"mean\" or \"last\"") : 0;
+}
+
+/* Refuses to take heads or states of another stack than the request's, whose passes keep nothing to take. */
+static int check_source_stack(const hs__reading *r, const changed_heads *h)
+{
+    const bool heads = h->change.kind == HS_INTERVENE_PATCH;
+    if (h->change.n_sources == 0 || h->stack == r->analysis->stack ||
+        (!heads && h->stack != HS_STACK_ENCODER))
+        return 0;
+    return hs__refuse(r->problem, 422, r->pointer,
+                      "from takes %s of the request's stack: leave stack out, or send the same stack in the "
+                      "request%s",
+                      heads ? "heads" : "states",
+                      h->change.kind == HS_INTERVENE_ADD ? ", or vector in place of from" : "");
 }
 
 static const hs__row intervention_members[N_INTERVENTION_MEMBERS] = {
@@ -560,9 +656,13 @@ static const hs__row intervention_members[N_INTERVENTION_MEMBERS] = {
     [HEADS] = {.field = {.name = "heads"}, .read = read_changed_heads, .absent_too = true},
     [KIND] = {.field = {.name = "kind", .choices = ALL_KINDS}, .read = read_kind, .absent_too = true},
     [FACTOR] = {.field = {.name = "factor"}, .read = read_factor, .absent_too = true},
-    [WHAT] = {.field = {.name = "what"}, .read = read_what},
+    [WHAT] = {.field = {.name = "what"}, .read = read_what, .absent_too = true},
     [FROM] = {.field = {.name = "from"}, .read = read_from, .absent_too = true},
-    [POSITIONS] = {.field = {.name = "positions"}, .read = read_patch_positions},
+    [POSITIONS] = {.field = {.name = "positions"}, .read = read_changed_positions},
+    [VECTOR] = {.field = {.name = "vector"}, .read = read_vector, .absent_too = true},
+    [POOLING] = {.field = {.name = "pooling", .choices = "mean|last"},
+                 .read = read_source_pooling,
+                 .absent_too = true},
 };
 
 /* Returns true if the i-th intervention is in the encoder that the request's decoder reads. */
@@ -595,14 +695,14 @@ static int read_intervention(const hs__reading *list, size_t i, size_t at)
     const char *strange = find_strange(r.value, intervention_members, N_INTERVENTION_MEMBERS);
     if (strange)
         return refuse_strange(&r, intervention_members, N_INTERVENTION_MEMBERS, strange);
-    if (read_members(&r, intervention_members, N_INTERVENTION_MEMBERS, &h) || check_patch_stack(&r, &h))
+    if (read_members(&r, intervention_members, N_INTERVENTION_MEMBERS, &h) || check_source_stack(&r, &h))
         return r.problem->status;
     to->kind = h.change.kind;
     to->factor = h.change.factor;
     to->layers = h.layers;
     to->heads = h.heads;
     to->cross = h.stack == HS_STACK_CROSS;
-    analysis->source_of[at] = h.change.source;
+    analysis->changes[at] = h.change;
     analysis->named_at[at] = (uint16_t)i;
     return 0;
 }
@@ -617,9 +717,9 @@ int hs__read_interventions(const hs__reading *r)
         return 0;
     analysis->interventions = calloc(n, sizeof *analysis->interventions);
     analysis->numbers = calloc(2 * n, sizeof *analysis->numbers);
-    analysis->source_of = calloc(n, sizeof *analysis->source_of);
+    analysis->changes = calloc(n, sizeof *analysis->changes);
     analysis->named_at = calloc(n, sizeof *analysis->named_at);
-    if (!analysis->interventions || !analysis->numbers || !analysis->source_of || !analysis->named_at)
+    if (!analysis->interventions || !analysis->numbers || !analysis->changes || !analysis->named_at)
         return hs__reading_refuse_memory(r);
     analysis->n_interventions = n;
     for (size_t i = 0; i < n; i++)

@@ -719,8 +719,10 @@ static void input_finish(hs__input *input)
 void hs__analysis_request_finish(hs__analysis_request *analysis)
 {
     json_decref(analysis->body);
-    for (size_t i = 0; i < analysis->n_interventions; i++)
+    for (size_t i = 0; i < analysis->n_interventions; i++) {
         free((size_t *)analysis->interventions[i].positions);
+        free((float *)analysis->interventions[i].vector);
+    }
     for (size_t i = 0; i < analysis->n_sources; i++) {
         input_finish(&analysis->sources[i].input);
         input_finish(&analysis->sources[i].decoder_input);
@@ -728,7 +730,7 @@ void hs__analysis_request_finish(hs__analysis_request *analysis)
     input_finish(&analysis->input);
     input_finish(&analysis->decoder_input);
     free(analysis->interventions);
-    free(analysis->source_of);
+    free(analysis->changes);
     free(analysis->named_at);
     free(analysis->numbers);
     free(analysis->target_vector);

@@ -18,6 +18,7 @@ typedef struct hs__served_model {
     const hs_engine *engine;
     const hs_architecture *architecture; /* the engine's */
     const hs_shape *shape;
+    size_t entry_bytes;               /* the longest entry of the vocabulary, as a JSON string */
     struct hs__served_model *decoder; /* of an encoder-decoder model, owned; NULL: it has none */
     struct hs__served_model *encoder; /* of a decoder: the served model, which has all references */
     void (*free)(void *user_data);    /* as in hs_api_model */
@@ -26,6 +27,8 @@ typedef struct hs__served_model {
     size_t n_users;            /* of hs_api_model_use; each has a reference, too */
     hs_workspace **workspaces; /* the first n_free are free */
     size_t n_free;
+    bool has_transposed;     /* the memory of the weights that gradients read is counted; never reset */
+    size_t transposed_bytes; /* of them, removed from the budget of the api */
 } hs__served_model;
 
 /* ==== refusals ==== */
@@ -38,7 +41,7 @@ typedef struct hs__problem {
     size_t line, column, byte; /* position of a JSON error; line 0: none */
     char detail[1024];
     size_t request_line; /* hs_request.line */
-    bool no_memory;      /* status 503, because the system refused memory: the log tells it, too */
+    bool no_memory;      /* status 503 because the system refused memory; the log has it, too */
 } hs__problem;
 
 /* Writes the refusal and returns status. pointer may be NULL. */
@@ -106,6 +109,9 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
     X(sliced_similarities)                                                                                   \
     X(head_outputs)                                                                                          \
     X(hidden_states)                                                                                         \
+    X(attention_gradients)                                                                                   \
+    X(head_output_gradients)                                                                                 \
+    X(hidden_state_gradients)                                                                                \
     X(queries)                                                                                               \
     X(keys)                                                                                                  \
     X(values)                                                                                                \
@@ -127,6 +133,11 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
     X(profiles)                                                                                              \
     X(effects)                                                                                               \
     X(patch_map)                                                                                             \
+    X(head_attributions)                                                                                     \
+    X(token_attributions)                                                                                    \
+    X(source_token_attributions)                                                                             \
+    X(relevance)                                                                                             \
+    X(logit_attributions)                                                                                    \
     X(head_scores)                                                                                           \
     X(head_distances)                                                                                        \
     X(classes)                                                                                               \
@@ -135,6 +146,7 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
     X(loss)                                                                                                  \
     X(embedding)                                                                                             \
     X(changes)                                                                                               \
+    X(target)                                                                                                \
     X(predictions)
 
 enum {
@@ -150,6 +162,12 @@ typedef uint64_t hs__outputs;
 #define HS__OUTPUTS_DEFAULT                                                                                  \
     (HS__OUTPUT_BIT(attentions) | HS__OUTPUT_BIT(similarities) | HS__OUTPUT_BIT(pairs))
 _Static_assert(HS__OUTPUTS_COUNT <= 64, "a set of outputs has a bit for each");
+
+/* Those that are made from gradients of the target. */
+#define HS__OUTPUTS_OF_GRADIENTS                                                                             \
+    (HS__OUTPUT_BIT(attention_gradients) | HS__OUTPUT_BIT(head_output_gradients) |                           \
+     HS__OUTPUT_BIT(hidden_state_gradients) | HS__OUTPUT_BIT(head_attributions) |                            \
+     HS__OUTPUT_BIT(token_attributions) | HS__OUTPUT_BIT(relevance) | HS__OUTPUT_BIT(logit_attributions))
 
 extern const char *const hs__output_names[HS__OUTPUTS_COUNT];
 
@@ -174,10 +192,11 @@ typedef struct hs__input {
     size_t n_ids;
 } hs__input;
 
-/* A text that patches take activations from. */
+/* A text that patches take activations from, or that a vector to add is made of. */
 typedef struct hs__source {
-    const json_t *from;      /* the member that names it; equal ones are one source */
-    char pointer[64];        /* to the first such member */
+    const json_t *from;      /* the value that names it; equal ones are one source */
+    char pointer[64];        /* to the first such value, or to the first one of a patch */
+    bool patches;            /* a patch takes rows of it: it has as many tokens as the text */
     hs__input input;         /* a text or ids */
     hs__input decoder_input; /* of a decoder: the same, what it reads after its start token */
 } hs__source;
@@ -196,11 +215,26 @@ typedef struct hs__head_scores_request {
     size_t length, sequences, seed;
 } hs__head_scores_request;
 
-/* How heads change: what the field effects_of and each of interventions say. */
+/* The fields attribution, steps and baseline, of token attributions. The baseline is a token in the place of
+ * all others that are not special, or rows of zeros. */
+enum { HS__GRADIENT_X_INPUT, HS__GRADIENT, HS__INTEGRATED_GRADIENTS, HS__ATTRIBUTION_UNNAMED };
+enum { HS__BASELINE_MASK, HS__BASELINE_PAD, HS__BASELINE_ZERO, HS__BASELINE_UNNAMED };
+typedef struct hs__attribution_request {
+    unsigned method, baseline; /* ..._UNNAMED: the default */
+    size_t steps;              /* 0: not named */
+} hs__attribution_request;
+
+/* The member estimate of effects_of. */
+enum { HS__ESTIMATE_NONE, HS__ESTIMATE_GRADIENT };
+
+/* How heads or states change: what the field effects_of and each of interventions say. */
 typedef struct hs__change {
     hs_intervention_kind kind;
-    float factor;   /* of SCALE */
-    uint8_t source; /* of PATCH */
+    float factor;       /* of SCALE and ADD */
+    uint8_t sources[2]; /* numbers of texts: the one to patch from, or the two whose states' difference ADD
+                           adds */
+    size_t n_sources;
+    bool last; /* ADD takes the states of these texts' last tokens, not the means */
 } hs__change;
 
 /* The field figure, in the order of its choices. */
@@ -261,7 +295,7 @@ typedef struct hs__analysis_request {
     hs_intervention *interventions;       /* [n_interventions], owned: first those in the model's own heads,
                                            * then those in the encoder that a decoder reads */
     uint16_t (*numbers)[HS__NUMBERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
-    uint8_t *source_of;                   /* [n_interventions], owned: numbers of the patches' sources */
+    hs__change *changes;                  /* [n_interventions], owned: what is said of each */
     uint16_t *named_at;                   /* [n_interventions], owned: their places in the request */
     size_t n_interventions, n_own_interventions;
     hs__source sources[HS__SOURCES_MAX];
@@ -273,9 +307,11 @@ typedef struct hs__analysis_request {
     hs__head_scores_request head_scores;
     hs__change effects_of; /* what effects does to each head: ZERO, SCALE, MEAN or PATCH */
     bool has_effects_of;   /* the request names it */
-    hs_target target;      /* kind NONE: not named */
-    float *target_vector;  /* of a COSINE target, owned, or NULL */
-    hs_pooling pooling;    /* n 0: the checkpoint's */
+    unsigned estimate;     /* HS__ESTIMATE_...: of effects and patch_map */
+    hs__attribution_request attribution;
+    hs_target target;     /* kind NONE: not named */
+    float *target_vector; /* of a COSINE target, owned, or NULL */
+    hs_pooling pooling;   /* n 0: the checkpoint's */
     hs__figure_request figure;
     bool has_layers; /* the request names layers */
 } hs__analysis_request;
@@ -319,6 +355,34 @@ int hs__predictor_check(const hs__served_model *model, const char *pointer, hs__
 /* Refuses effects_of without an output that reads it, and a patch_map without a patch or a target. */
 int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architecture *architecture,
                          hs__problem *problem);
+
+/* Returns true if one of these outputs is estimated from gradients if the request asks for it. */
+static inline bool hs__is_estimated(const hs__analysis_request *analysis, hs__outputs outputs)
+{
+    return analysis->estimate == HS__ESTIMATE_GRADIENT &&
+           outputs & (HS__OUTPUT_BIT(effects) | HS__OUTPUT_BIT(patch_map));
+}
+
+/* Returns true if an output of the request is made from gradients. */
+static inline bool hs__needs_gradient(const hs__analysis_request *analysis)
+{
+    return analysis->outputs & HS__OUTPUTS_OF_GRADIENTS || hs__is_estimated(analysis, analysis->outputs);
+}
+
+/* Adds the outputs that come with gradients: the target, and attributions of the tokens that a decoder reads.
+ */
+void hs__gradients_complete(hs__analysis_request *analysis);
+/* Returns the fields of token attributions with their defaults. */
+hs__attribution_request hs__attribution_of(const hs__analysis_request *analysis);
+/* Returns the token of the baseline of integrated gradients; -1: rows of zeros. */
+int32_t hs__baseline_id(const hs__analysis_request *analysis);
+/* Refuses attribution, steps and baseline where they do not belong, and a baseline that the tokenizer lacks.
+ */
+int hs__attribution_check(const hs__analysis_request *analysis, hs__problem *problem);
+/* Finds the first mask of the text that the target follows, if the model predicts masked tokens. */
+bool hs__first_mask(const hs__analysis_request *analysis, const hs_encoding *text, size_t *ret_position);
+/* Refuses outputs of gradients without a target. text: the one that the target follows. */
+int hs__gradients_check(const hs__analysis_request *analysis, const hs_encoding *text, hs__problem *problem);
 
 /* Returns the rows and columns of a block of a pooled map. */
 size_t hs__pool_size(const hs__analysis_request *analysis);

@@ -8,8 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order in which they are looked for. Those up to PROBABILITY also take POSITION. */
-enum { CLASS, TOKEN, TOKENS, PROBABILITY, SPAN, LOSS, EMBEDDING, COSINE, POSITION, N_TARGET_MEMBERS };
+/* In the order in which they are looked for. Those up to LOG_PROBABILITY also take POSITION. */
+enum {
+    CLASS,
+    TOKEN,
+    TOKENS,
+    PROBABILITY,
+    LOG_PROBABILITY,
+    SPAN,
+    LOSS,
+    EMBEDDING,
+    COSINE,
+    POSITION,
+    N_TARGET_MEMBERS
+};
 static const hs__row target_members[N_TARGET_MEMBERS];
 
 static const hs_architecture *architecture_of(const hs__reading *r)
@@ -117,6 +129,12 @@ static int read_probability(const hs__reading *r)
                        "a token of the model's vocabulary, by text or id");
 }
 
+static int read_log_probability(const hs__reading *r)
+{
+    return find_tokens(r, HS_TARGET_LOG_PROBABILITY, r->value, NULL,
+                       "a token of the model's vocabulary, by text or id");
+}
+
 static int read_two_tokens(const hs__reading *r)
 {
     static const char must[] = "a list of two tokens of the model's vocabulary, by text or id";
@@ -186,6 +204,7 @@ static const hs__row target_members[N_TARGET_MEMBERS] = {
     [TOKEN] = {.field = {.name = "token"}, .read = read_token},
     [TOKENS] = {.field = {.name = "tokens"}, .read = read_two_tokens},
     [PROBABILITY] = {.field = {.name = "probability"}, .read = read_probability},
+    [LOG_PROBABILITY] = {.field = {.name = "log_probability"}, .read = read_log_probability},
     [SPAN] = {.field = {.name = "span"}, .read = read_span},
     [LOSS] = {.field = {.name = "loss"}, .read = read_loss},
     [EMBEDDING] = {.field = {.name = "embedding"}, .read = read_embedding},
@@ -199,15 +218,15 @@ int hs__read_target(const hs__reading *of_request)
     own.model = hs__target_model(own.analysis);
     const hs__reading *r = &own;
     const json_t *position = json_object_get(r->value, target_members[POSITION].field.name);
-    char pointer[64], names[96];
+    char pointer[64], names[128];
     size_t found = 0;
     while (found < POSITION && !json_object_get(r->value, target_members[found].field.name))
         found++;
     if (found == POSITION || json_object_size(r->value) != 1 + (size_t)(position != NULL) ||
-        (position && found > PROBABILITY))
+        (position && found > LOG_PROBABILITY))
         return hs__refuse(r->problem, 422, r->pointer,
-                          "target must be an object with one of %s; class of a token, token, tokens and "
-                          "probability also take position",
+                          "target must be an object with one of %s; class of a token, token, tokens, "
+                          "probability and log_probability also take position",
                           hs__member_names(target_members, POSITION, " and ", names, sizeof names));
     const hs__reading member = hs__reading_member(r, &target_members[found], r->analysis, pointer);
     if (position && found == CLASS && architecture_of(r)->task_head.task == HS_TASK_SEQUENCE) {

@@ -174,7 +174,8 @@ hs_status hs_fields_create(const hs_model *model, hs_stack stack, size_t tokens_
                                        .architecture = own,
                                        .shape = &fields->shape};
     if (other) {
-        fields->other = (hs__served_model){.model = model, .architecture = other, .shape = &other->shape};
+        fields->other = (hs__served_model){
+            .name = "this model", .model = model, .architecture = other, .shape = &other->shape};
         *(stack ? &fields->model.encoder : &fields->model.decoder) = &fields->other;
     }
     fields->read.model = &fields->model;
@@ -194,9 +195,11 @@ void hs_fields_destroy(hs_fields *fields)
 static hs_status patches_refuse(const hs__analysis_request *read, hs_error *err)
 {
     for (size_t i = 0; i < read->n_interventions; i++)
-        if (hs_intervention_is_patch(&read->interventions[i]))
-            return hs_fail(err, HS_INVALID,
-                           "a patch needs another text's pass, which only a single text has");
+        if (hs_intervention_is_patch(&read->interventions[i]) ||
+            hs_intervention_is_of_state(&read->interventions[i]))
+            return hs_fail(
+                err, HS_INVALID,
+                "patch and add, which change one text, are for POST /analyze alone: leave them out");
     return HS_OK;
 }
 
@@ -214,7 +217,7 @@ static hs_status value_read(hs_fields *fields, const char *name, json_t *value, 
     json_decref(body);
     if (problem.status) {
         hs_field_problem(problem.pointer, problem.detail, text, sizeof text);
-        return hs_fail(err, problem.status == 500 ? HS_NO_MEMORY : HS_INVALID, "%s", text);
+        return hs_fail(err, problem.no_memory ? HS_NO_MEMORY : HS_INVALID, "%s", text);
     }
     const hs__analysis_request *read = &fields->read;
     const size_t n_own = read->n_own_interventions, n_other = read->n_interventions - n_own;

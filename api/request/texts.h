@@ -68,7 +68,7 @@ hs_field_values hs_fields_values(const hs_fields *fields);
 
 /* Reads the query of a URL: "max_tokens=128&name=my%20run". */
 
-enum { HS_QUERY_NAMES_MAX = 32, HS_QUERY_VALUE_BYTES = 2048 };
+enum { HS_QUERY_NAMES_MAX = 40, HS_QUERY_VALUE_BYTES = 2048 };
 
 typedef struct hs_query {
     const char *values[HS_QUERY_NAMES_MAX]; /* decoded, in the order of the names; NULL: not given */

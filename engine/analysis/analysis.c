@@ -372,15 +372,17 @@ hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segment
 
 /* ---- E: repeats, sentences, distances, the focal token ---- */
 typedef struct tally {
-    uint64_t pairs, repeated, same_sentence, both, distances;
+    uint64_t pairs, ordinary, repeated, same_sentence, both, distances;
     uint64_t *holding; /* [T], at an id's first position: pairs of E that hold the id */
 } tally;
 
 static void tally_add(tally *t, const hs_text_facts *text, size_t i, size_t j)
 {
     const bool repeated = text->first[i] == text->first[j];
-    const bool same_sentence = text->sentences[i] == text->sentences[j];
+    const bool ordinary = !hs__is_masked(text->special, i) && !hs__is_masked(text->special, j);
+    const bool same_sentence = ordinary && text->sentences[i] == text->sentences[j];
     t->pairs++;
+    t->ordinary += ordinary;
     t->repeated += repeated;
     t->same_sentence += same_sentence;
     t->both += repeated && same_sentence;
@@ -415,15 +417,15 @@ static void tally_map(tally *t, const float *similarity, const hs_text_facts *te
 
 static void tally_report(const tally *t, size_t n_tokens, hs_head_summary *ret_summary)
 {
-    const double n = t->pairs ? (double)t->pairs : NAN;
+    const double n = t->pairs ? (double)t->pairs : NAN, ordinary = t->ordinary ? (double)t->ordinary : NAN;
     size_t focal = 0;
     for (size_t j = 1; j < n_tokens; j++)
         if (t->holding[j] > t->holding[focal])
             focal = j;
     ret_summary->high_pairs = t->pairs;
     ret_summary->repeated_share = (float)((double)t->repeated / n);
-    ret_summary->same_sentence_share = (float)((double)t->same_sentence / n);
-    ret_summary->repeated_same_sentence_share = (float)((double)t->both / n);
+    ret_summary->same_sentence_share = (float)((double)t->same_sentence / ordinary);
+    ret_summary->repeated_same_sentence_share = (float)((double)t->both / ordinary);
     ret_summary->mean_distance = (float)((double)t->distances / n);
     ret_summary->focal_token = t->pairs ? (int32_t)focal : -1;
     ret_summary->focal_share = (float)((double)t->holding[focal] / n);
@@ -431,7 +433,14 @@ static void tally_report(const tally *t, size_t n_tokens, hs_head_summary *ret_s
 
 /* ---- signal to noise ---- */
 
-/* Returns d' over all pairs, of N = S / m. NAN if there is no spread, which m <= 0 implies. */
+/* Returns true for a token that is masked or in no sentence. */
+static inline bool is_left_out(const hs_text_facts *text, size_t i)
+{
+    return hs__is_masked(text->masked, i) || hs__is_masked(text->special, i);
+}
+
+/* Returns d' over all pairs without special tokens, of N = S / m. NAN if there is no spread, which m <= 0
+ * implies. */
 static HS_CLONES double dprime(const float *similarity, const hs_text_facts *text, float maximum)
 {
     const size_t T = text->n_tokens;
@@ -441,7 +450,7 @@ static HS_CLONES double dprime(const float *similarity, const hs_text_facts *tex
         double column_n[2][HS__BLOCK] = {0}, column_sum[2][HS__BLOCK] = {0},
                column_squares[2][HS__BLOCK] = {0};
         for (size_t i = 0; i < end; i++) {
-            if (hs__is_masked(text->masked, i))
+            if (is_left_out(text, i))
                 continue;
             const int32_t first = text->first[i], sentence = text->sentences[i];
             for (size_t j = hs__max(i + 1, start); j < end; j++) {
@@ -457,7 +466,7 @@ static HS_CLONES double dprime(const float *similarity, const hs_text_facts *tex
         }
         for (size_t kind = 0; kind < 2; kind++)
             for (size_t j = start; j < end; j++) {
-                if (hs__is_masked(text->masked, j))
+                if (is_left_out(text, j))
                     continue;
                 n[kind] += column_n[kind][j - start];
                 sum[kind] += column_sum[kind][j - start];

@@ -148,8 +148,9 @@ hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segment
 typedef struct hs_head_summary {
     float max_similarity; /* m; NAN when there are fewer than two unmasked tokens */
     uint64_t high_pairs;  /* |E| */
-    float repeated_share, same_sentence_share, repeated_same_sentence_share; /* of E */
-    float mean_distance;                                                     /* j - i over E */
+    float repeated_share; /* of E */
+    float same_sentence_share, repeated_same_sentence_share; /* of E without special tokens */
+    float mean_distance;                                     /* j - i over E */
     int32_t focal_token; /* position of the first occurrence of the focal vocabulary id; -1 if E is empty */
     float focal_share;   /* of E: pairs with the focal id */
     float attention_entropy;   /* mean over rows of -sum_j A_ij ln A_ij */
@@ -163,6 +164,7 @@ typedef struct hs_text_facts {
     const int32_t *first;      /* of hs_repeats_find */
     const int32_t *sentences;  /* of hs_sentences_find */
     const uint8_t *separators; /* 1: [CLS], [SEP] or a sentence end */
+    const uint8_t *special;    /* 1: in no sentence; NULL: there is none */
     const uint8_t *masked;     /* or NULL */
 } hs_text_facts;
 

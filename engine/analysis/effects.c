@@ -349,7 +349,7 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
     double kl[HS_HEADS_MAX] = {0}, logprob[HS_HEADS_MAX] = {0};
     size_t n_tokens = 0;
     for (size_t p = 0, n; p < options->n_positions; p += n) {
-        if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
+        if (hs__is_cancelled(control))
             return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
         n = hs__min(s->n_at_once, options->n_positions - p);
         const hs_status st = hs_engine_predict(s->reader.engine, s->states + p * n_rows * s->H, n * n_rows, 0,
@@ -382,7 +382,7 @@ static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
         ret[h].target_change = (float)(values[1 + h] - values[0]);
         ret[h].class_kl = (float)divergences[1 + h];
         if (patched)
-            ret[h].recovered = hs__recovered(values[0], values[1 + h], values[1 + options->n_heads]);
+            ret[h].recovered = hs_recovered(values[0], values[1 + h], values[1 + options->n_heads]);
     }
     return st;
 }

@@ -105,7 +105,7 @@ typedef struct hs_effects_options {
 
 /* Returns the part of the way from a clean text's target to another text's that a patch goes: 0 none, 1 all.
  * NAN if the two texts have the same target. */
-static inline float hs__recovered(double clean, double patched, double other)
+static inline float hs_recovered(double clean, double patched, double other)
 {
     return other == clean ? NAN : (float)((patched - clean) / (other - clean));
 }

@@ -49,8 +49,7 @@ static hs_status positions_run(walk *w, size_t state, size_t first, size_t n, co
 {
     hs_status st = HS_OK;
     for (size_t i = 0; i < n; i++) {
-        w->variants.starts[i] =
-            (hs_start){.layer = state, .state = w->states + i * w->T * w->H, .patched = true};
+        w->variants.starts[i] = (hs_start){.layer = state, .state = w->states + i * w->T * w->H};
         state_patch(w, state, first + i, w->states + i * w->T * w->H);
     }
     if (state < w->n_layers)
@@ -76,7 +75,7 @@ static hs_status state_run(walk *w, size_t state, const hs_run_control *control,
         st = hs_target_values(w->reader.engine, &options->target, w->targets, 2 + w->T, w->reader.ids,
                               w->reader.n_tokens, w->n_threads, w->values, NULL, err);
     for (size_t t = 0; t < w->T && !st; t++)
-        ret[t] = hs__recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
+        ret[t] = hs_recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
     return st;
 }
 

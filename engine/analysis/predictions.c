@@ -78,6 +78,8 @@ hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const
 {
     const hs_architecture *architecture = hs_engine_architecture(engine);
     const size_t H = architecture->shape.hidden, n_tokens = text->n_tokens;
+    if (target->kind == HS_TARGET_NONE)
+        return HS_OK; /* it reads nothing */
     if (is_vector(target))
         return hs_engine_embed(engine, &target->pooling, states, n_tokens, n_threads, ret_rows, err);
     if (target->kind == HS_TARGET_CLASS && hs_task_head_is_pooled(head_of(architecture)))
@@ -138,19 +140,20 @@ typedef struct reading {
     bool by_class;                   /* the task head, else the predictor */
 } reading;
 
-/* Returns what row `row` of a text adds to its value. */
-static double row_value(const reading *r, size_t row, const float *logits)
+double hs__target_row_value(const hs_target *target, const int32_t *ids, size_t n_rows, size_t row,
+                            const float *logits, size_t width)
 {
-    const hs_target *target = r->target;
     switch (target->kind) {
     case HS_TARGET_CLASS:
         return (double)logits[target->class];
     case HS_TARGET_SPAN:
         return (double)logits[row];
     case HS_TARGET_PROBABILITY:
-        return exp(-hs_loss(logits, r->width, target->tokens[0]));
+        return exp(-hs_loss(logits, width, target->tokens[0]));
+    case HS_TARGET_LOG_PROBABILITY:
+        return -hs_loss(logits, width, target->tokens[0]);
     case HS_TARGET_LOSS:
-        return hs_loss(logits, r->width, r->ids[row + 1]) / (double)r->n_rows;
+        return hs_loss(logits, width, ids[row + 1]) / (double)n_rows;
     default:
         return (double)logits[target->tokens[0]] -
                (target->tokens[1] < 0 ? 0 : (double)logits[target->tokens[1]]);
@@ -180,7 +183,8 @@ static hs_status rows_sum(const reading *r, const float *rows, size_t n_texts, s
             memcpy(first, logits, r->width * sizeof *first);
         for (size_t i = 0; i < n; i++) {
             const size_t text = (at + i) / r->n_rows;
-            values[text] += row_value(r, (at + i) % r->n_rows, logits + i * r->width);
+            values[text] += hs__target_row_value(r->target, r->ids, r->n_rows, (at + i) % r->n_rows,
+                                                 logits + i * r->width, r->width);
             if (divergences && r->target->kind == HS_TARGET_CLASS)
                 divergences[text] = divergence(head_of(architecture), first, logits + i * r->width);
         }
@@ -342,4 +346,16 @@ double hs_log_sum_exact(const float *logits, const uint8_t *inside, size_t n)
 double hs_loss(const float *logits, size_t vocab_size, int32_t id)
 {
     return hs_log_sum(logits, vocab_size) - (double)logits[id];
+}
+
+/* The gradient at the id is p - 1. A float keeps few digits of this difference if p is near 1, so minus the
+ * sum of all others replaces it. */
+void hs_loss_gradient(const float *logits, size_t vocab_size, int32_t id, float *ret)
+{
+    double others = 0;
+    hs_softmax(logits, vocab_size, ret);
+    ret[id] = 0;
+    for (size_t i = 0; i < vocab_size; i++)
+        others += (double)ret[i];
+    ret[id] = (float)-others;
 }

@@ -10,13 +10,14 @@
 
 typedef enum hs_target_kind {
     HS_TARGET_NONE,
-    HS_TARGET_CLASS,       /* logit of a class: of the text, or of the token at `position` */
-    HS_TARGET_TOKENS,      /* logit of tokens[0] at `position`, minus that of tokens[1] */
-    HS_TARGET_PROBABILITY, /* probability of tokens[0] at `position` */
-    HS_TARGET_SPAN,        /* logit of a start at token span[0] plus that of an end at span[1] */
-    HS_TARGET_LOSS,        /* -ln p of every token after the first, nats, their mean; causal models */
-    HS_TARGET_VECTOR,      /* 1 - cosine between the sentence vector and the first text's */
-    HS_TARGET_COSINE,      /* cosine between the sentence vector and `vector` */
+    HS_TARGET_CLASS,           /* logit of a class: of the text, or of the token at `position` */
+    HS_TARGET_TOKENS,          /* logit of tokens[0] at `position`, minus that of tokens[1] */
+    HS_TARGET_PROBABILITY,     /* probability of tokens[0] at `position` */
+    HS_TARGET_LOG_PROBABILITY, /* its natural logarithm */
+    HS_TARGET_SPAN,            /* logit of a start at token span[0] plus that of an end at span[1] */
+    HS_TARGET_LOSS,            /* -ln p of every token after the first, nats, their mean; causal models */
+    HS_TARGET_VECTOR,          /* 1 - cosine between the sentence vector and the first text's */
+    HS_TARGET_COSINE,          /* cosine between the sentence vector and `vector` */
 } hs_target_kind;
 
 typedef struct hs_target {
@@ -45,6 +46,11 @@ HS_MUST_USE hs_status hs_target_rows(const hs_engine *engine, const hs_target *t
 HS_MUST_USE hs_status hs_target_values(const hs_engine *engine, const hs_target *target, const float *rows,
                                        size_t n_texts, const int32_t *ids, size_t n_tokens, size_t n_threads,
                                        double *ret_values, double *ret_divergences, hs_error *err);
+
+/* Returns what row `row` of the n_rows that hs_target_rows writes adds to the target's value, from its logits
+ * [width]. ids are the text's. The target is no vector. */
+double hs__target_row_value(const hs_target *target, const int32_t *ids, size_t n_rows, size_t row,
+                            const float *logits, size_t width);
 
 /* ---- predictions ---- */
 
@@ -76,3 +82,5 @@ double hs_log_sum_exact(const float *logits, const uint8_t *inside, size_t n);
 
 /* Returns the loss of token id in nats: -ln p. */
 double hs_loss(const float *logits, size_t vocab_size, int32_t id);
+/* Writes the gradient of this loss with respect to the logits to ret [vocab_size]. */
+void hs_loss_gradient(const float *logits, size_t vocab_size, int32_t id, float *ret);

@@ -168,32 +168,32 @@ static size_t group_row(const amx_work *w, size_t group)
     return group * w->n_rows < w->last ? group * w->n_rows : w->last;
 }
 
+/* Adds the product of tile 6, of x, with tile 7, of B. */
+#define ADD_TILE(T)                                                                                          \
+    do {                                                                                                     \
+        if (kind == DOT_BF16)                                                                                \
+            TILE_BF16(T, 6, 7);                                                                              \
+        else                                                                                                 \
+            TILE_U8S8(T, 6, 7);                                                                              \
+    } while (0)
+
 /* Adds the products of a tile of x, tile 6, with the tiles of B at b. */
 #define ADD_PRODUCTS(T0, T1, T2)                                                                             \
     do {                                                                                                     \
         TILE_LOAD(7, b, b_step);                                                                             \
-        if (kind == DOT_BF16)                                                                                \
-            TILE_BF16(T0, 6, 7);                                                                             \
-        else                                                                                                 \
-            TILE_U8S8(T0, 6, 7);                                                                             \
+        ADD_TILE(T0);                                                                                        \
         if (tiles > 1) {                                                                                     \
             TILE_LOAD(7, b + 16, b_step);                                                                    \
-            if (kind == DOT_BF16)                                                                            \
-                TILE_BF16(T1, 6, 7);                                                                         \
-            else                                                                                             \
-                TILE_U8S8(T1, 6, 7);                                                                         \
+            ADD_TILE(T1);                                                                                    \
         }                                                                                                    \
         if (tiles > 2) {                                                                                     \
             TILE_LOAD(7, b + 32, b_step);                                                                    \
-            if (kind == DOT_BF16)                                                                            \
-                TILE_BF16(T2, 6, 7);                                                                         \
-            else                                                                                             \
-                TILE_U8S8(T2, 6, 7);                                                                         \
+            ADD_TILE(T2);                                                                                    \
         }                                                                                                    \
     } while (0)
 
-/* Adds x B of a block to tiles 0 .. 2 and, of its second group, 3 .. 5. kind, tiles and groups are constants
- * after inlining. */
+/* Adds x B of a block to tiles 0 .. 2 and, of its second group, 3 .. 5. kind is a constant after inlining. So
+ * are tiles and groups of whole panels with more than 16 rows. */
 static INLINE void add_block(dot kind, size_t tiles, size_t groups, const amx_work *work, size_t group)
 {
     const amx_work w = *work;
@@ -217,10 +217,8 @@ static INLINE void add_any_block(dot kind, const amx_work *w, size_t group)
 {
     if (w->n_groups > 1 && w->tiles == 3)
         add_block(kind, 3, 2, w, group);
-    else if (w->n_groups > 1)
-        add_block(kind, w->tiles, 2, w, group);
     else
-        add_block(kind, w->tiles, 1, w, group);
+        add_block(kind, w->tiles, w->n_groups > 1 ? 2 : 1, w, group);
 }
 
 /* Stores the sums of a block: those of each group to `first` and `second`, rows `step` bytes apart. Tiles of
@@ -347,79 +345,115 @@ static void int8_product(size_t n_rows, size_t n_words, const uint32_t *x, size_
 /* ---- int24 ----
  *
  * A block is one tile of sums for each weight of digits: 16 rows by 16 columns. Tile 4 takes a digit of x,
- * tiles 5 .. 7 take the digits of B, so that six loads serve eight products. */
+ * tiles 5 .. 7 take the digits of B, so that six loads serve eight products.
+ *
+ * The sums of a block become floats during the steps of the next block, row by row. y is often not in the
+ * caches, and many stores at once would wait for it. Blocks of few steps store at once: they belong to narrow
+ * models, whose y is near. */
 
-/* Adds the digits' products of n_steps steps to tiles 0 .. 3, by the sum of the digits' places. */
-static INLINE void add_digits(const uint32_t *x, size_t x_step, size_t n_steps, size_t depth,
-                              const uint32_t *b, const char *ahead, size_t n_lines)
+enum { INT24_PLACES = 4, INT24_ROWS = 16, INT24_STEPS_DELAYED = 8 };
+
+/* A block whose sums are in scratch: y [n_rows][n_columns], to be stored from row `done` on. */
+typedef struct int24_block {
+    int32_t sums[INT24_PLACES][INT24_ROWS][AMX_LANES];
+    size_t n_rows, n_columns, done;
+    const uint32_t *row_scales; /* behind the first row of x */
+    const float *scales, *bias;
+    float *y;
+    size_t ldx, ldy;
+} int24_block;
+
+/* Adds the digits' products of a step to tiles 0 .. 3, by the sum of the digits' places. */
+static INLINE void add_digits(const uint32_t *x, size_t x_step, size_t depth, const uint32_t *b)
 {
-    for (size_t s = 0; s < n_steps; s++, x += 16, b += INT24_DIGITS * 256) {
-        for (size_t l = 0; l < n_lines; l++, ahead += 64)
-            __builtin_prefetch(ahead, 0, 2);
-        TILE_LOAD(5, b, 64);
-        TILE_LOAD(4, x, x_step);
-        TILE_S8S8(0, 4, 5);
-        TILE_LOAD(6, b + 256, 64);
-        TILE_S8S8(1, 4, 6);
-        TILE_LOAD(7, b + 512, 64);
-        TILE_S8S8(2, 4, 7);
-        TILE_LOAD(4, x + depth, x_step);
-        TILE_S8S8(1, 4, 5);
-        TILE_S8S8(2, 4, 6);
-        TILE_S8S8(3, 4, 7);
-        TILE_LOAD(4, x + 2 * depth, x_step);
-        TILE_S8S8(2, 4, 5);
-        TILE_S8S8(3, 4, 6);
-    }
+    TILE_LOAD(5, b, 64);
+    TILE_LOAD(4, x, x_step);
+    TILE_S8S8(0, 4, 5);
+    TILE_LOAD(6, b + 256, 64);
+    TILE_S8S8(1, 4, 6);
+    TILE_LOAD(7, b + 512, 64);
+    TILE_S8S8(2, 4, 7);
+    TILE_LOAD(4, x + depth, x_step);
+    TILE_S8S8(1, 4, 5);
+    TILE_S8S8(2, 4, 6);
+    TILE_S8S8(3, 4, 7);
+    TILE_LOAD(4, x + 2 * depth, x_step);
+    TILE_S8S8(2, 4, 5);
+    TILE_S8S8(3, 4, 6);
 }
 
-/* Stores a row of sums, each with the weight of its digits. scale_bits is behind the row of x. */
-static INLINE void store_sums(size_t n, uint32_t scale_bits, const int32_t *sums, const float *scales,
-                              const float *bias, float *y)
+static INLINE vec sums_at(const int24_block *block, size_t place, size_t row, size_t column)
 {
-    float scale;
-    memcpy(&scale, &scale_bits, sizeof scale);
-    for (size_t j = 0; j < n; j += LANES) {
-        vec v = __builtin_convertvector(load_ints(sums + 768 + j), vec);
-        v = fused(v, splat(0x1p-8F), __builtin_convertvector(load_ints(sums + 512 + j), vec));
-        v = fused(__builtin_convertvector(load_ints(sums + 256 + j), vec), splat(0x1p8F), v);
-        v = fused(__builtin_convertvector(load_ints(sums + j), vec), splat(0x1p16F), v);
-        v = fused(v, load(scales + j) * scale, load(bias + j));
-        if (n - j >= LANES)
-            store(y + j, v);
-        else
-            store_part(y + j, n - j, v);
+    return __builtin_convertvector(load_ints(block->sums[place][row] + column), vec);
+}
+
+/* Stores up to n_rows more rows of a block. */
+static INLINE void store_rows(int24_block *block, size_t n_rows)
+{
+    const size_t end = block->done + n_rows < block->n_rows ? block->done + n_rows : block->n_rows;
+    for (size_t i = block->done; i < end; i++) {
+        float scale, *to = block->y + i * block->ldy;
+        memcpy(&scale, block->row_scales + i * block->ldx, sizeof scale);
+        for (size_t j = 0; j < block->n_columns; j += LANES) {
+            vec v = fused(sums_at(block, 3, i, j), splat(0x1p-8F), sums_at(block, 2, i, j));
+            v = fused(sums_at(block, 1, i, j), splat(0x1p8F), v);
+            v = fused(sums_at(block, 0, i, j), splat(0x1p16F), v);
+            v = fused(v, load(block->scales + j) * scale, load(block->bias + j));
+            if (block->n_columns - j >= LANES)
+                store(to + j, v);
+            else
+                store_part(to + j, block->n_columns - j, v);
+        }
     }
+    block->done = end;
 }
 
 static void int24_product(size_t n_rows, size_t n_words, const uint32_t *x, size_t ldx, const uint32_t *panel,
                           size_t n_columns, const float *scales, const int32_t *column_sums,
                           const float *bias, const uint32_t *next, float *y, size_t ldy)
 {
-    _Alignas(64) int32_t sums[4][16][AMX_LANES];
-    const size_t n_groups = (n_rows + 15) / 16, rows = (n_rows + n_groups - 1) / n_groups;
+    const size_t n_groups = (n_rows + INT24_ROWS - 1) / INT24_ROWS, rows = (n_rows + n_groups - 1) / n_groups;
     const size_t depth = n_words / INT24_DIGITS, n_steps = depth / 16, n_lines = next ? 48 / n_groups + 1 : 0;
-    const char *ahead = (const char *)next;
+    const size_t rows_a_step = (rows + n_steps - 1) / n_steps;
+    _Alignas(64) int24_block block; /* the one before */
+    block.n_rows = block.done = 0;
     (void)column_sums; /* rows have no zero point */
     tiles_begin(rows, 5);
-    for (size_t c = 0; c < n_columns; c += AMX_LANES, panel += n_words * AMX_LANES)
-        for (size_t g = 0; g < n_groups; g++, ahead += n_steps * n_lines * 64) {
+    for (size_t c = 0; c < n_columns; c += AMX_LANES, panel += n_words * AMX_LANES) {
+        const bool more = n_columns - c > AMX_LANES;
+        const char *ahead = (const char *)(more ? panel + n_words * AMX_LANES : next);
+        for (size_t g = 0; g < n_groups; g++) {
             const size_t first = g * rows < n_rows - rows ? g * rows : n_rows - rows;
-            const size_t n = n_columns - c < AMX_LANES ? n_columns - c : AMX_LANES;
+            const uint32_t *digits = x + first * ldx, *b = panel;
             TILE_ZERO(0);
             TILE_ZERO(1);
             TILE_ZERO(2);
             TILE_ZERO(3);
-            add_digits(x + first * ldx, ldx * sizeof *x, n_steps, depth, panel, ahead, n_lines);
-            TILE_STORE(0, sums[0], 64);
-            TILE_STORE(1, sums[1], 64);
-            TILE_STORE(2, sums[2], 64);
-            TILE_STORE(3, sums[3], 64);
-            for (size_t i = 0; i < rows; i++)
-                store_sums(n, x[(first + i) * ldx + n_words], sums[0][i], scales + c, bias + c,
-                           y + (first + i) * ldy + c);
+            for (size_t s = 0; s < n_steps; s++, digits += 16, b += INT24_DIGITS * 256) {
+                for (size_t l = 0; l < n_lines; l++, ahead += 64)
+                    __builtin_prefetch(ahead, 0, 2);
+                add_digits(digits, ldx * sizeof *x, depth, b);
+                store_rows(&block, rows_a_step);
+            }
+            TILE_STORE(0, block.sums[0], 64);
+            TILE_STORE(1, block.sums[1], 64);
+            TILE_STORE(2, block.sums[2], 64);
+            TILE_STORE(3, block.sums[3], 64);
+            block.n_rows = rows;
+            block.n_columns = n_columns - c < AMX_LANES ? n_columns - c : AMX_LANES;
+            block.done = 0;
+            block.row_scales = x + first * ldx + n_words;
+            block.scales = scales + c;
+            block.bias = bias + c;
+            block.y = y + first * ldy + c;
+            block.ldx = ldx;
+            block.ldy = ldy;
+            if (n_steps < INT24_STEPS_DELAYED)
+                store_rows(&block, rows);
         }
+    }
     tiles_end();
+    store_rows(&block, rows);
 }
 
 const hs__bf16_kernels AMX_BF16 = {
@@ -436,7 +470,7 @@ const hs__int8_kernels AMX_INT8 = {
     .lanes = AMX_LANES,
     .tile_rows = AMX_ROWS,
     .depth = int8_depth,
-    .divides_rows = true,
+    .columns_cached = AMX_PANEL,
     .conversion = {int8_words, int8_convert},
     .product = int8_product,
 };
@@ -447,7 +481,7 @@ const hs__int8_kernels AMX_INT24 = {
     .lanes = AMX_LANES,
     .tile_rows = AMX_ROWS,
     .depth = int24_depth,
-    .divides_rows = true,
+    .columns_cached = AMX_LANES,
     .conversion = {int24_words, int24_convert},
     .product = int24_product,
 };

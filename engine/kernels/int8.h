@@ -9,9 +9,9 @@
  *
  * is multiplied by both scales, and the bias is added, in that order, with one fused multiply-add.
  *
- * A row of x is conversion.words(n) words of 4 bytes: depth(n) words of numbers, padded with bytes that meet
- * zeros, then the scale's bits and the zero point. The scale is NaN if a number or the range is not finite,
- * and so are all results. It is 0 for a row whose range is too small to divide by 255.
+ * A row of x is conversion.words(n) words of 4 bytes. The first depth(n) hold the numbers, padded with bytes
+ * that meet zeros. The scale's bits and the zero point follow. The scale is NaN if a number or the range is
+ * not finite, and so are all results. It is 0 for a row whose range is too small to divide by 255.
  *
  * int24 has 24 bits by three signed bytes, digits to the base 256:
  *
@@ -37,7 +37,9 @@ typedef struct hs__int8_kernels {
     const char *name; /* "amx", "avx512_vnni" or "avx_vnni" */
     size_t panel, lanes, tile_rows;
     size_t (*depth)(size_t K); /* words of a column */
-    bool divides_rows;         /* products outrun the third-level cache: x should be in the second */
+    /* Columns that all rows of x are multiplied by before the next ones. Products outrun the third-level
+     * cache, so the rows, these columns and as many more should be in the second. 0: they need not. */
+    size_t columns_cached;
 
     hs__conversion conversion;
 

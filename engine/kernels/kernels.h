@@ -46,6 +46,9 @@ typedef struct hs__kernels {
     /* Computes y[i][j] = f(y[i][j]), by hs_activation, within 1e-7 of the value, or of 1 if that is more. */
     hs__activate *activate[HS_N_ACTIVATIONS];
 
+    /* Computes y[i][j] = f'(y[i][j]), the slope, within 3e-7. That of RELU at 0 is 0. */
+    hs__activate *slope[HS_N_ACTIVATIONS];
+
     /* Products take the right matrix B [K][n] in panels of `panel` columns. The last panel has the
      * columns that are left, rounded up to `lanes` with zeros. A panel is [K][its columns], so that a
      * product reads it in order. Column c's panel begins at K * c if c is a multiple of `panel`. */
@@ -95,7 +98,7 @@ typedef struct hs__kernels {
  * y [n_rows][words(n)] of 4 bytes. factors [n] multiply the columns of x for int24 (int8.h); others ignore
  * them. */
 typedef struct hs__conversion {
-    size_t (*words)(size_t n);
+    size_t (*words)(size_t n); /* never falls with n: a workspace has rows of its widest input */
     void (*convert)(size_t n_rows, size_t n, const float *x, size_t ldx, const float *factors, uint32_t *y);
 } hs__conversion;
 
@@ -117,7 +120,7 @@ const hs__bf16_kernels *hs__bf16_kernels_select(void);
 /* Returns each set that this CPU has, for the tests; NULL from index n on. */
 const hs__bf16_kernels *hs__bf16_kernels_at(size_t index);
 
-/* Packs B[k][c] = source[c][k], source [n_columns][K], into panels of `width` columns or fewer. */
+/* Packs B[k][c] = source[c][k], source [n_columns][K], into panels of kernels->panel columns or fewer. */
 void hs__bf16_pack(const hs__bf16_kernels *bf16, const hs__kernels *kernels, size_t K, size_t n_columns,
                    const float *source, uint32_t *panels);
 
@@ -136,9 +139,10 @@ static inline size_t hs__panels_floats(const hs__kernels *kernels, size_t K, siz
 const hs__kernels *hs__kernels_select(void);
 
 /* Returns true if products may use AMX's tiles: the CPU has them, the environment does not forbid them, and
- * the system permits them. The system saves 8 KiB more for each thread that uses tiles, so it wants to be
- * asked. Systems before Linux 5.16, filters of system calls and signal stacks that are too small refuse.
- * Threads inherit the permission: call it before threads begin. Later calls return the same. */
+ * the system permits them. The system saves 8 KiB more for each thread that uses tiles, so a process
+ * must request its permission. Systems before Linux 5.16, filters of system calls and signal stacks that are
+ * too small refuse. Threads inherit the permission: call it before threads begin. Later calls return the
+ * same. */
 bool hs__amx_permitted(void);
 
 /* Returns each set that this CPU has, for the tests; NULL from index n on. */

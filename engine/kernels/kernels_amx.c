@@ -11,21 +11,6 @@
 #include "engine/kernels/amx_tiles.h"
 #include "engine/kernels/kernels_vec.h"
 
-static INLINE vec fused(vec a, vec b, vec c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-static INLINE ivec rounded(vec v)
-{
-    return (ivec)_mm512_cvtps_epi32(v);
-}
-
-static INLINE void store_bytes(uint8_t *p, ivec v)
-{
-    _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8((__m512i)v));
-}
-
 static INLINE void store_digits(int8_t *p, ivec v)
 {
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8((__m512i)v));
@@ -36,7 +21,7 @@ static INLINE void store_bf16(uint16_t *p, vec v)
     _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(v));
 }
 
-#include "engine/kernels/int8_rows.h"
+#include "engine/kernels/int8_rows_avx512.h"
 
 #include "engine/kernels/amx_body.h"
 #endif

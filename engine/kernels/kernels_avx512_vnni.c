@@ -16,22 +16,7 @@ static INLINE ivec add_products(ivec sum, ivec u, ivec w)
     return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u, (__m512i)w);
 }
 
-static INLINE vec fused(vec a, vec b, vec c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-static INLINE ivec rounded(vec v)
-{
-    return (ivec)_mm512_cvtps_epi32(v);
-}
-
-static INLINE void store_bytes(uint8_t *p, ivec v)
-{
-    _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8((__m512i)v));
-}
-
-#include "engine/kernels/int8_rows.h"
+#include "engine/kernels/int8_rows_avx512.h"
 
 #include "engine/kernels/int8_body.h"
 #endif

@@ -33,13 +33,6 @@ static INLINE vec add_product(vec sum, operands a, operands b)
 
 #include "engine/kernels/product_body.h"
 
-static uint32_t bf16_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-
 static size_t words(size_t n)
 {
     return (n + 1) / 2;
@@ -52,51 +45,13 @@ static void convert(size_t n_rows, size_t n, const float *x, size_t ldx, const f
     for (size_t i = 0; i < n_rows; i++, x += ldx, y += (n + 1) / 2) {
         for (size_t j = 0; j < whole; j += LANES)
             _mm256_storeu_si256((__m256i *)(y + j / 2), (__m256i)_mm512_cvtneps_pbh(load(x + j)));
-        for (size_t j = whole; j < n; j += 2)
-            y[j / 2] = bf16_of(x[j]) | (j + 1 < n ? bf16_of(x[j + 1]) << 16 : 0);
-    }
-}
-
-enum { CHAINS = 12, ROUNDS = 200 }; /* sums enough to hide what an instruction waits */
-
-static uint64_t cycles_of_bf16(void)
-{
-    vec sums[CHAINS] = {0};
-    const operands one = splat_operand((operand)__builtin_ia32_rdtsc() & 0x3f803f80);
-    const uint64_t start = __builtin_ia32_rdtsc();
-    for (size_t r = 0; r < ROUNDS; r++)
-#pragma GCC unroll 12
-        for (size_t i = 0; i < CHAINS; i++) {
-            sums[i] = add_product(sums[i], one, one);
-            __asm__ volatile("" : "+v"(sums[i]));
+        if (whole < n) {
+            uint16_t last[LANES];
+            _mm256_storeu_si256((__m256i *)last,
+                                (__m256i)_mm512_cvtneps_pbh(load_part(x + whole, n - whole, 0)));
+            memcpy(y + whole / 2, last, (n - whole + 1) / 2 * sizeof *y);
         }
-    return __builtin_ia32_rdtsc() - start;
-}
-
-static uint64_t cycles_of_floats(void)
-{
-    vec sums[CHAINS] = {0};
-    const vec one = splat((float)(__builtin_ia32_rdtsc() & 1));
-    const uint64_t start = __builtin_ia32_rdtsc();
-    for (size_t r = 0; r < ROUNDS; r++)
-#pragma GCC unroll 12
-        for (size_t i = 0; i < CHAINS; i++) {
-            sums[i] = add_fused(sums[i], one, one);
-            __asm__ volatile("" : "+v"(sums[i]));
-        }
-    return __builtin_ia32_rdtsc() - start;
-}
-
-bool hs__bf16_gains(void)
-{
-    enum { TRIES = 20 };
-    uint64_t bf16 = UINT64_MAX, floats = UINT64_MAX;
-    for (size_t i = 0; i < TRIES; i++) {
-        const uint64_t a = cycles_of_bf16(), b = cycles_of_floats();
-        bf16 = a < bf16 ? a : bf16;
-        floats = b < floats ? b : floats;
     }
-    return 3 * bf16 < 5 * floats; /* twice the products in less than 5/3 of the time */
 }
 
 const hs__bf16_kernels hs__bf16_avx512 = {

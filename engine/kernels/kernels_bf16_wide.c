@@ -14,24 +14,7 @@
 
 #include <string.h>
 
-typedef float operand;
-typedef vec operands;
-
-static INLINE operands load_operands(const operand *p)
-{
-    return load(p);
-}
-
-static INLINE operands splat_operand(operand x)
-{
-    return splat(x);
-}
-
-static INLINE vec add_product(vec sum, operands a, operands b)
-{
-    return add_fused(sum, a, b);
-}
-
+#include "engine/kernels/float_operands.h"
 #include "engine/kernels/product_body.h"
 
 enum { PAIRS = 128 }; /* that are widened at a time: 48 KiB of floats */
@@ -96,7 +79,8 @@ static size_t pairs(size_t K)
 /* Rows are an even number of floats, and not a multiple of 4 KiB apart. */
 static size_t words(size_t n)
 {
-    return 2 * pairs(n) + (n % 1024 == 0 ? LANES : 0);
+    const size_t floats = 2 * pairs(n);
+    return floats % 1024 < LANES ? floats / 1024 * 1024 + LANES : floats;
 }
 
 /* Copies rows: activations keep all bits. */
@@ -105,7 +89,8 @@ static void convert(size_t n_rows, size_t n, const float *x, size_t ldx, const f
     (void)factors;
     for (size_t i = 0; i < n_rows; i++, x += ldx, y += words(n)) {
         memcpy(y, x, n * sizeof *x);
-        y[2 * pairs(n) - 1] = n % 2 ? 0 : y[2 * pairs(n) - 1];
+        if (n % 2)
+            y[n] = 0;
     }
 }
 

@@ -24,27 +24,21 @@ static INLINE float max_lanes(vec v)
     return v[0];
 }
 
-/* Returns e^x for x < 88, within 2 units in the last place; 0 below -87.3 (no subnormals). Cody and
- * Waite's reduction x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a minimax polynomial of degree 5
- * (relative error 7.5e-8). Exponents are added as unsigned numbers, which may wrap for other x. */
-static INLINE vec exp_negative(vec x)
+/* Returns 2^x for x < 127, within 2 units in the last place; 0 below -125.5 (no subnormals). x = n + r with
+ * |r| <= 1/2; 2^r is a minimax polynomial of degree 5 (relative error 7.5e-8). */
+static INLINE vec power_of_two(vec x)
 {
-    const vec round = splat(0x1.8p23f); /* adding it rounds: the low bits are the integer */
-    vec xs = larger(x, splat(-87.3f));
-    vec n = xs * splat(0x1.715476p+0f) + round;
-    uvec exponent = (uvec)n << 23;
-    n -= round;
-    vec r = xs - n * splat(0x1.62e4p-1f);
-    r = r - n * splat(0x1.7f7d1cp-20f);
-    vec p = splat(0.00829765507046545f);
-    p = p * r + splat(0.041915383745845886f);
-    p = p * r + splat(0.16667574739501856f);
-    p = p * r + splat(0.4999889483573144f);
-    p = p * r + splat(0.999999691985166f);
-    p = p * r + splat(1.0000000716561717f);
-    ivec alive = x >= splat(-87.3f);
-    return (vec)(((uvec)p + exponent) & (uvec)alive);
+    const vec n = nearest(x), r = x - n;
+    vec p = splat(0.001327647204971888f);
+    p = add_fused(splat(0.009675541384720408f), p, r);
+    p = add_fused(splat(0.05550713273758942f), p, r);
+    p = add_fused(splat(0.24022119722913757f), p, r);
+    p = add_fused(splat(0.6931469670643264f), p, r);
+    p = add_fused(splat(1.0000000716548727f), p, r);
+    return scaled(p, n);
 }
+
+#define LOG2_E 1.4426950408889634f /* e^x = 2^(x LOG2_E) */
 
 /* Returns x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2 (exact GELU), as max(x, 0) - a Phi(-a) with a =
  * |x|. The subtrahend is small, so its error is too. Phi(-a) = e^(-a^2 / 2) M(a), and M(a) = P(a) / Q(a)
@@ -61,16 +55,16 @@ static INLINE vec gelu(vec x)
     q = q * a + splat(0.5191398055624905f);
     q = q * a + splat(1.1854307930755368f);
     q = q * a + splat(1.0f);
-    return larger(x, splat(0)) - a * exp_negative(a * a * splat(-0.5f)) * p / q;
+    return larger(x, splat(0)) - a * power_of_two(a * a * splat(-0.5f * LOG2_E)) * quotient(p, q);
 }
 
 /* Returns x / (1 + e^-z), computed with e^-|z|, which cannot overflow. */
 static INLINE vec times_sigmoid(vec x, vec z)
 {
-    const vec e = exp_negative(-larger(z, -z));
+    const vec e = power_of_two(larger(z, -z) * splat(-LOG2_E));
     const ivec below = z < splat(0);
     const vec one = splat(1.0f), top = (vec)(((ivec)e & below) | ((ivec)one & ~below));
-    return x * (top / (one + e));
+    return x * quotient(top, one + e);
 }
 
 /* Returns x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (GELU's tanh form), with (1 + tanh u) / 2 = 1
@@ -99,7 +93,7 @@ static INLINE vec silu(vec x)
  * (tanhf.c); elsewhere 1 - 2 e^-2a / (1 + e^-2a) with a = |x| and the sign of x. */
 static INLINE vec hyperbolic_tangent(vec x)
 {
-    const vec a = larger(x, -x), e = exp_negative(a * splat(-2)), z = x * x;
+    const vec a = larger(x, -x), e = power_of_two(a * splat(-2 * LOG2_E)), z = x * x;
     vec p = splat(-5.70498872745e-3f);
     p = p * z + splat(2.06390887954e-2f);
     p = p * z + splat(-5.37397155531e-2f);
@@ -110,6 +104,72 @@ static INLINE vec hyperbolic_tangent(vec x)
     return (vec)(((ivec)small & near) | (((ivec)large | sign) & ~near));
 }
 
+/* ---- slopes of activations ---- */
+
+/* Returns 1 / (1 + e^-z). */
+static INLINE vec sigmoid(vec z)
+{
+    return times_sigmoid(splat(1), z);
+}
+
+/* Returns Phi(x) + x phi(x), with Phi(-|x|) as gelu computes it and phi the normal density. */
+static INLINE vec gelu_slope(vec x)
+{
+    const vec a = -larger(-larger(x, -x), splat(-14.0f));
+    vec p = splat(-0.00011207246767488549f);
+    p = p * a + splat(0.03669033990624578f);
+    p = p * a + splat(0.19376808916553978f);
+    p = p * a + splat(0.5000001590274581f);
+    vec q = splat(0.08750553493694266f);
+    q = q * a + splat(0.5191398055624905f);
+    q = q * a + splat(1.1854307930755368f);
+    q = q * a + splat(1.0f);
+    const vec e = power_of_two(a * a * splat(-0.5f * LOG2_E)), below = e * quotient(p, q);
+    const ivec positive = x > splat(0);
+    const vec whole = (vec)(((ivec)(splat(1) - below) & positive) | ((ivec)below & ~positive));
+    const vec slope = whole + x * splat(0.3989422804014327f) * e;
+    const ivec near = a < splat(14.0f); /* beyond, x e would be 0 times infinity at last */
+    return (vec)(((ivec)slope & near) | ((ivec)splat(1) & positive & ~near));
+}
+
+/* Returns the slope of x s(z), whose z has the slope dz: s + x s (1 - s) dz. */
+static INLINE vec times_sigmoid_slope(vec x, vec z, vec dz)
+{
+    const vec s = sigmoid(z);
+    return s + x * s * sigmoid(-z) * dz;
+}
+
+static INLINE vec gelu_tanh_slope(vec x)
+{
+    /* beyond 16 the sigmoid is 0 or 1 */
+    const vec b = larger(-larger(-x, splat(-16.0f)), splat(-16.0f)), c = splat(1.5957691216057308f);
+    return times_sigmoid_slope(b, c * (b + splat(0.044715f) * b * b * b),
+                               c * (splat(1) + splat(3 * 0.044715f) * b * b));
+}
+
+static INLINE vec quick_gelu_slope(vec x)
+{
+    return times_sigmoid_slope(x, splat(1.702f) * x, splat(1.702f));
+}
+
+static INLINE vec relu_slope(vec x)
+{
+    return (vec)((ivec)splat(1) & (x > splat(0)));
+}
+
+static INLINE vec silu_slope(vec x)
+{
+    return times_sigmoid_slope(x, x, splat(1));
+}
+
+static INLINE vec hyperbolic_tangent_slope(vec x)
+{
+    const vec t = hyperbolic_tangent(x);
+    return (splat(1) - t) * (splat(1) + t);
+}
+
+enum { SOFTMAX_ROWS = 2 };
+
 /* Subtracts top from T numbers. */
 static void subtract_top(size_t T, float top, float *a)
 {
@@ -117,48 +177,63 @@ static void subtract_top(size_t T, float top, float *a)
         a[j] -= top;
 }
 
-/* Replaces a row by its softmax and adds it to columns, which may be NULL. The fused multiply-add does
- * not round a[j] * scale, but m is rounded, so their difference is wrong by up to half a unit of m. From
- * 2^32 on that is more than e^x tolerates. Rows that reach LARGE therefore subtract their largest number
- * first. */
-static void softmax_row(size_t T, float scale, float *a, float *columns)
+/* Returns the largest number of a row. */
+static INLINE float row_top(size_t T, const float *a)
 {
-    const float LARGE = 0x1p22f;
     const size_t whole = T / LANES * LANES, rest = T - whole;
     vec top = splat(-INFINITY);
     for (size_t j = 0; j < whole; j += LANES)
         top = larger(top, load(a + j));
     if (rest)
         top = larger(top, load_part(a + whole, rest, -INFINITY));
-    float largest = max_lanes(top);
-    if (fabsf(largest * scale) >= LARGE) {
-        subtract_top(T, largest, a);
-        largest = 0;
-    }
-    const vec s = splat(scale), m = splat(largest * scale);
+    return max_lanes(top);
+}
 
-    vec sum = splat(0);
-    for (size_t j = 0; j < whole; j += LANES) {
-        vec e = exp_negative(load(a + j) * s - m);
-        store(a + j, e);
-        sum += e;
+/* Replaces rows by their softmax and adds them to columns, which may be NULL. Two rows at once hide what
+ * their sums wait for. n_rows is a constant after inlining. The fused multiply-add does not round a[j] *
+ * scale, but m is rounded, so their difference is wrong by up to half a unit of m. From 2^32 on that is more
+ * than e^x tolerates. Rows that reach LARGE therefore subtract their largest number first. */
+static INLINE void softmax_rows(size_t n_rows, size_t T, float scale, float *a, size_t ld, float *columns)
+{
+    const float LARGE = 0x1p22f;
+    const size_t whole = T / LANES * LANES, rest = T - whole;
+    const vec s = splat(scale * LOG2_E);
+    vec m[SOFTMAX_ROWS], sum[SOFTMAX_ROWS], inverse[SOFTMAX_ROWS];
+    for (size_t i = 0; i < n_rows; i++) {
+        float largest = row_top(T, a + i * ld);
+        if (fabsf(largest * scale) >= LARGE) {
+            subtract_top(T, largest, a + i * ld);
+            largest = 0;
+        }
+        m[i] = splat(largest) * s;
+        sum[i] = splat(0);
     }
-    if (rest) {
-        vec e = exp_negative(load_part(a + whole, rest, -INFINITY) * s - m);
-        store_part(a + whole, rest, e);
-        sum += e;
+    for (size_t j = 0; j < whole; j += LANES)
+#pragma GCC unroll 2
+        for (size_t i = 0; i < n_rows; i++) {
+            const vec e = power_of_two(add_fused(-m[i], load(a + i * ld + j), s));
+            store(a + i * ld + j, e);
+            sum[i] += e;
+        }
+    for (size_t i = 0; i < n_rows; i++) {
+        if (rest) {
+            const vec e = power_of_two(add_fused(-m[i], load_part(a + i * ld + whole, rest, -INFINITY), s));
+            store_part(a + i * ld + whole, rest, e);
+            sum[i] += e;
+        }
+        inverse[i] = splat(1.0f / sum_lanes(sum[i]));
     }
-    const vec inverse = splat(1.0f / sum_lanes(sum));
-
-    for (size_t j = 0; j < whole; j += LANES) {
-        vec p = load(a + j) * inverse;
-        store(a + j, p);
-        if (columns)
-            store(columns + j, load(columns + j) + p);
-    }
-    if (rest) {
-        vec p = load_part(a + whole, rest, 0) * inverse;
-        store_part(a + whole, rest, p);
+    for (size_t j = 0; j < whole; j += LANES)
+#pragma GCC unroll 2
+        for (size_t i = 0; i < n_rows; i++) {
+            const vec p = load(a + i * ld + j) * inverse[i];
+            store(a + i * ld + j, p);
+            if (columns)
+                store(columns + j, load(columns + j) + p);
+        }
+    for (size_t i = 0; i < n_rows && rest; i++) {
+        const vec p = load_part(a + i * ld + whole, rest, 0) * inverse[i];
+        store_part(a + i * ld + whole, rest, p);
         if (columns)
             store_part(columns + whole, rest, load_part(columns + whole, rest, 0) + p);
     }
@@ -166,8 +241,11 @@ static void softmax_row(size_t T, float scale, float *a, float *columns)
 
 static void softmax(size_t n_rows, size_t T, float scale, float *att, size_t ld, float *columns)
 {
-    for (size_t i = 0; i < n_rows; i++)
-        softmax_row(T, scale, att + i * ld, columns);
+    size_t i = 0;
+    for (; i + SOFTMAX_ROWS <= n_rows; i += SOFTMAX_ROWS)
+        softmax_rows(SOFTMAX_ROWS, T, scale, att + i * ld, ld, columns);
+    for (; i < n_rows; i++)
+        softmax_rows(1, T, scale, att + i * ld, ld, columns);
 }
 
 /* Returns x + r; r may be NULL. */
@@ -367,25 +445,14 @@ DEFINE_ACTIVATION(quick_gelu)
 DEFINE_ACTIVATION(relu)
 DEFINE_ACTIVATION(silu)
 DEFINE_ACTIVATION(hyperbolic_tangent)
+DEFINE_ACTIVATION(gelu_slope)
+DEFINE_ACTIVATION(gelu_tanh_slope)
+DEFINE_ACTIVATION(quick_gelu_slope)
+DEFINE_ACTIVATION(relu_slope)
+DEFINE_ACTIVATION(silu_slope)
+DEFINE_ACTIVATION(hyperbolic_tangent_slope)
 
-/* Operands of the fp32 products. */
-typedef float operand;
-typedef vec operands;
-
-static INLINE operands load_operands(const operand *p)
-{
-    return load(p);
-}
-
-static INLINE operands splat_operand(operand x)
-{
-    return splat(x);
-}
-
-static INLINE vec add_product(vec sum, operands a, operands b)
-{
-    return add_fused(sum, a, b);
-}
+#include "engine/kernels/float_operands.h"
 
 #include "engine/kernels/product_body.h"
 
@@ -741,4 +808,10 @@ const hs__kernels KERNELS = {
                  [HS_RELU] = relu_rows,
                  [HS_SILU] = silu_rows,
                  [HS_TANH] = hyperbolic_tangent_rows},
+    .slope = {[HS_GELU] = gelu_slope_rows,
+              [HS_GELU_TANH] = gelu_tanh_slope_rows,
+              [HS_QUICK_GELU] = quick_gelu_slope_rows,
+              [HS_RELU] = relu_slope_rows,
+              [HS_SILU] = silu_slope_rows,
+              [HS_TANH] = hyperbolic_tangent_slope_rows},
 };

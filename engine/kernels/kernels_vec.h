@@ -139,6 +139,41 @@ static INLINE vec add_fused(vec sum, vec a, vec b)
 #endif
 }
 
+/* Rounds to the nearest integer, for |v| < 2^22. Larger numbers are not NaN. */
+static INLINE vec nearest(vec v)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    const vec round = splat(0x1.8p23f); /* whose last bit is 1: adding it rounds */
+    return v + round - round;
+#endif
+}
+
+/* Returns v 2^n for integers n; 0 where n is below -125. */
+static INLINE vec scaled(vec v, vec n)
+{
+#if LANES == 16 && defined __AVX512F__
+    const __mmask16 alive = _mm512_cmp_ps_mask(n, splat(-125), _CMP_GE_OQ);
+    return _mm512_maskz_scalef_ps(alive, v, n);
+#else
+    const ivec alive = n >= splat(-125);
+    return (vec)(((uvec)v + ((uvec) __builtin_convertvector(n, ivec) << 23)) & (uvec)alive);
+#endif
+}
+
+/* Returns a / b, or within a unit in the last place of it, for numbers b near 1: a division of 16 floats
+ * takes as long as six other steps. */
+static INLINE vec quotient(vec a, vec b)
+{
+#if LANES == 16 && defined __AVX512F__
+    const vec r = _mm512_rcp14_ps(b); /* to 14 bits, which a step of Newton's method doubles */
+    return a * add_fused(r, r, add_fused(splat(1), -b, r));
+#else
+    return a / b;
+#endif
+}
+
 /* Returns v[index] for each lane. */
 static INLINE vec permute(vec v, ivec index)
 {

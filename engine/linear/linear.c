@@ -1,4 +1,4 @@
-/* linear.c - products with packed weights in fp32, bf16 and int8, and those of a BLAS library. */
+/* linear.c - products with packed weights in fp32, int24, bf16 and int8, and those of a BLAS library. */
 #include "engine/linear/linear.h"
 
 #include "engine/kernels/int8.h"
@@ -112,17 +112,17 @@ static size_t divide_up(size_t n, size_t by)
 }
 
 /* Divides rows further if they exceed the cache: row_bytes for a row of x or a column of B. Rows of x that
- * are not in the cache would be fetched again for each panel, so as many rows as fit beside two panels go
- * through all of them. If only a few rows fit, all rows go together, because panels would be fetched too
+ * are not in the cache would be fetched again for each n_columns, so as many rows as fit beside twice these
+ * go through all columns. If only a few rows fit, all rows go together, because panels would be fetched too
  * often otherwise. */
-static hs__linear_split linear_split_rows(hs__linear_split split, size_t panel, size_t row_bytes,
+static hs__linear_split linear_split_rows(hs__linear_split split, size_t n_columns, size_t row_bytes,
                                           size_t cache_bytes, size_t n_rows, size_t n_threads)
 {
     enum { ROWS_MIN = 64 };
     const size_t n_fitting = cache_bytes / 4 * 3 / row_bytes; /* rows of x and columns of B */
-    if (n_fitting < 2 * panel + ROWS_MIN || n_rows / split.n_row_chunks <= n_fitting - 2 * panel)
+    if (n_fitting < 2 * n_columns + ROWS_MIN || n_rows / split.n_row_chunks <= n_fitting - 2 * n_columns)
         return split;
-    split.n_row_chunks = divide_up(n_rows, n_fitting - 2 * panel);
+    split.n_row_chunks = divide_up(n_rows, n_fitting - 2 * n_columns);
     split.rows_outside = true;
     split.n_ahead = n_threads;
     return split;
@@ -141,6 +141,17 @@ void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, c
     const size_t row_chunk = split.rows_outside ? task / split.n_column_chunks : task % split.n_row_chunks;
     const size_t column_chunk = split.rows_outside ? task % split.n_column_chunks : task / split.n_row_chunks;
     linear->kind->run(linear, split, n_rows, x, y, row_chunk, column_chunk);
+}
+
+hs_status hs__linear_bare(const hs__linear *linear, hs__linear **ret_linear, hs_error *err)
+{
+    hs__linear *bare = malloc(linear->kind->bytes);
+    if (!bare)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for a product");
+    memcpy(bare, linear, linear->kind->bytes);
+    bare->activate = NULL;
+    *ret_linear = bare;
+    return HS_OK;
 }
 
 void hs__linear_destroy(hs__linear *linear)
@@ -253,13 +264,63 @@ const hs__linear_kind hs__linear_native = {
     .run = native_run,
 };
 
+/* ---- native products the other way ----
+ *
+ * B is W itself, stacked over the parts: row k of B is row k of W. A panel of B is in order of k, so that
+ * some rows of W fill the same rows of all panels. */
+
+static void transposed_fill(hs__linear *base, const hs__linear_source *source, float *rows)
+{
+    native_linear *linear = (native_linear *)base;
+    const hs__kernels *kernels = base->kernels;
+    const size_t K = base->n_in, n_out = base->n_out, panel = kernels->panel;
+    for (size_t first = 0; first < K; first += panel) {
+        const size_t n = K - first < panel ? K - first : panel;
+        linear_read_weights(source, first, n, rows);
+        for (size_t c = 0; c < n_out; c += panel) {
+            const size_t width = n_out - c < panel ? n_out - c : panel;
+            float *to = (float *)linear->panels + K * c + hs__panels_floats(kernels, first, width);
+            kernels->pack(n, width, rows + c, n_out, 1, to);
+        }
+    }
+    memset(linear->bias, 0, hs__panels_floats(kernels, 1, n_out) * sizeof *linear->bias);
+}
+
+static hs_status transposed_create(const hs__linear_source *source, const hs__kernels *kernels,
+                                   hs_precision precision, hs__linear **ret_linear, hs_error *err)
+{
+    (void)precision; /* gradients are in fp32 */
+    native_linear plan = {0};
+    linear_init(&plan.base, &hs__linear_transposed, source, kernels);
+    const size_t n_out = plan.base.n_in;
+    plan.base.n_in = plan.base.n_out;
+    plan.base.n_out = n_out;
+    plan.base.activate = NULL;
+    plan.base.x_step = source->x_step > 0 ? source->x_step : plan.base.n_in;
+    plan.base.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
+    plan.depth = plan.base.n_in;
+    plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : CACHE_BYTES;
+    plan.x_step = plan.base.x_step;
+    return linear_build(&plan.base, (kernels->panel * n_out + plan.base.n_in - 1) / plan.base.n_in, source,
+                        ret_linear, err);
+}
+
+const hs__linear_kind hs__linear_transposed = {
+    .name = "native",
+    .create = transposed_create,
+    .bytes = sizeof(native_linear),
+    .layout = native_layout,
+    .fill = transposed_fill,
+    .split = native_split,
+    .run = native_run,
+};
+
 /* ---- int8 and int24 ----
  *
  * Linear with 8-bit products (kernels/int8.h).
  *
  * Weights are quantised per output when they are packed, rows of x when a pass converts them. Otherwise
- * it is as linear.c and has the same name, "native": the precision differs, not the
- * implementation. */
+ * it is as the native kind and has the same name: the precision differs, not the implementation. */
 typedef struct int8_linear {
     hs__linear base;
     const hs__int8_kernels *int8;
@@ -354,10 +415,10 @@ static hs__linear_split int8_split(const hs__linear *base, size_t n_rows, size_t
     const hs__int8_kernels *int8 = linear->int8;
     const hs__linear_split split =
         linear_split_panels(base->n_out, int8->panel, int8->tile_rows, n_rows, n_threads);
-    if (!int8->divides_rows)
+    if (int8->columns_cached == 0)
         return split;
-    return linear_split_rows(split, int8->panel, linear->depth * sizeof(uint32_t), linear->cache_bytes,
-                             n_rows, n_threads);
+    return linear_split_rows(split, int8->columns_cached, linear->depth * sizeof(uint32_t),
+                             linear->cache_bytes, n_rows, n_threads);
 }
 
 static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,

@@ -1,9 +1,9 @@
 /* linear.h - y = x W' + b, or an activation of it, with W known when the engine is made.
  *
- * One interface has three implementations: native (our own tiles over packed panels), int8 (tiles of bytes),
- * and cblas (OpenBLAS). An hs__linear never changes after its creation. A product is
- * a number of tasks. Each task runs on the calling thread alone. Tasks may run in any order and on any
- * threads at the same time:
+ * One interface has three implementations: native (our own tiles over packed panels), int8 (tiles of bytes,
+ * for int24 too), and cblas (OpenBLAS). An hs__linear never changes after its creation. A product is a number
+ * of tasks. Each task runs on the calling thread alone. Tasks may run in any order and on any threads at the
+ * same time:
  *
  *     for (size_t t = 0; t < hs__linear_tasks(linear, n_rows, 1); t++)
  *         hs__linear_run(linear, n_rows, 1, x, y, t); */
@@ -51,6 +51,10 @@ typedef struct hs__linear_kind {
 } hs__linear_kind;
 
 extern const hs__linear_kind hs__linear_native, hs__linear_int8, hs__linear_cblas;
+/* y = x W without bias, in fp32 by our own tiles: how gradients pass a product. It is created from the source
+ * of W, whose biases and activation are not read; x is as wide as W' b, and y as x W' reads it. x_step and
+ * y_step are those of the new product. */
+extern const hs__linear_kind hs__linear_transposed;
 /* The first members of every implementation. */
 struct hs__linear {
     const hs__linear_kind *kind;
@@ -64,7 +68,7 @@ struct hs__linear {
 /* Returns the number of tasks of a product of n_rows rows that n_threads threads share. */
 size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads);
 
-/* Computes one task's part of y [n_rows][n_out]. x must not be y: floats [n_rows][n_in], or the operands
+/* Computes one task's part of y [n_rows][y_step]. x must not be y: floats [n_rows][x_step], or the operands
  * that the precision's hs__conversion wrote. */
 void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
                     size_t task);
@@ -75,6 +79,10 @@ static inline size_t hs__row_step(size_t n)
 {
     return n % 1024 == 0 ? n + 16 : n;
 }
+
+/* Makes a copy without activation that shares the weights of `linear`, which must outlive it. Fails with
+ * HS_NO_MEMORY. The caller destroys *ret_linear. */
+hs_status hs__linear_bare(const hs__linear *linear, hs__linear **ret_linear, hs_error *err);
 
 void hs__linear_destroy(hs__linear *linear); /* NULL is fine */
 /* Returns the first item of chunk `index` of n items cut into n_chunks nearly equal ones; n for index

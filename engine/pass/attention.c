@@ -521,16 +521,31 @@ static HS_CLONES const float *centered_rows(const hs__attention_scratch *scratch
     return scratch->values;
 }
 
+static void lengths_find(const float *x, size_t ldx, size_t T, size_t D, float *ret)
+{
+    for (size_t t = 0; t < T; t++) {
+        double sum = 0;
+        for (size_t i = 0; i < D; i++)
+            sum += (double)x[t * ldx + i] * (double)x[t * ldx + i];
+        ret[t] = (float)sqrt(sum);
+    }
+}
+
 static void compute_norms(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                           const hs__head *head)
 {
     const float *rows = residual_rows(kernels, scratch, head, head->K, head->v, head->key_step);
-    for (size_t t = 0; t < head->K; t++) {
-        double sum = 0;
-        for (size_t i = 0; i < head->D; i++)
-            sum += (double)rows[t * head->D + i] * (double)rows[t * head->D + i];
-        head->to[HS_TAP_VALUE_NORMS][t] = (float)sqrt(sum);
-    }
+    lengths_find(rows, head->D, head->K, head->D, head->to[HS_TAP_VALUE_NORMS]);
+}
+
+/* Computes a similarity of rows x, and their lengths if an observer sees it. */
+static void similarity_add(const hs__kernels *kernels, const hs__sharing *sharing,
+                           const hs__attention_scratch *scratch, const hs__head *head, hs_tap tap,
+                           const float *x, size_t ldx)
+{
+    if (head->lengths && tap == head->measured)
+        lengths_find(x, ldx, head->T, head->D, head->lengths);
+    compute_similarity(kernels, sharing, scratch, head, x, ldx, head->to[tap]);
 }
 
 /* Computes each similarity that is kept. Centring commutes with W_O, so it follows the transformation. */
@@ -541,18 +556,18 @@ static void compute_similarities(const hs__kernels *kernels, const hs__sharing *
     float *const *to = head->to;
     const float *rows = head->context;
     if (to[HS_TAP_SIMILARITY])
-        compute_similarity(kernels, sharing, scratch, head, rows, step, to[HS_TAP_SIMILARITY]);
+        similarity_add(kernels, sharing, scratch, head, HS_TAP_SIMILARITY, rows, step);
     if (to[HS_TAP_CENTERED_SIMILARITY])
-        compute_similarity(kernels, sharing, scratch, head, centered_rows(scratch, T, D, rows, step), D,
-                           to[HS_TAP_CENTERED_SIMILARITY]);
+        similarity_add(kernels, sharing, scratch, head, HS_TAP_CENTERED_SIMILARITY,
+                       centered_rows(scratch, T, D, rows, step), D);
     if (!to[HS_TAP_RESIDUAL_SIMILARITY] && !to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
         return;
     rows = residual_rows(kernels, scratch, head, T, rows, step);
     if (to[HS_TAP_RESIDUAL_SIMILARITY])
-        compute_similarity(kernels, sharing, scratch, head, rows, D, to[HS_TAP_RESIDUAL_SIMILARITY]);
+        similarity_add(kernels, sharing, scratch, head, HS_TAP_RESIDUAL_SIMILARITY, rows, D);
     if (to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
-        compute_similarity(kernels, sharing, scratch, head, centered_rows(scratch, T, D, rows, D), D,
-                           to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY]);
+        similarity_add(kernels, sharing, scratch, head, HS_TAP_CENTERED_RESIDUAL_SIMILARITY,
+                       centered_rows(scratch, T, D, rows, D), D);
 }
 
 /* Rotates (a, b), the halves of a row, by the angles of its position, which is `past` for the first one. */

@@ -96,7 +96,7 @@ static hs_status engine_build(hs_runtime *runtime, const hs_architecture *archit
                           .architecture = architecture,
                           .precision = options->precision,
                           .measured = measured};
-    engine->n_threads = hs_runtime_cores(runtime);
+    engine->n_threads = options->alone ? 1 : hs_runtime_cores(runtime);
     engine->shape = architecture->shape;
     engine->n_blocks = hs_architecture_blocks(architecture);
     engine->kernels = runtime->kernels;
@@ -152,6 +152,13 @@ const hs_architecture *hs_engine_architecture(const hs_engine *engine)
 const hs_shape *hs_engine_shape(const hs_engine *engine)
 {
     return &engine->architecture->shape;
+}
+
+hs_engine_options hs_engine_options_of(const hs_engine *engine)
+{
+    const bool library = engine->linear == &hs__linear_cblas;
+    return (hs_engine_options){.products = library ? HS_PRODUCTS_CBLAS : HS_PRODUCTS_NATIVE,
+                               .precision = engine->precision};
 }
 
 const char *hs_engine_products(const hs_engine *engine)

@@ -1,5 +1,6 @@
 /* forward.c - runs the layers of a plan. */
 #include "engine/pass/pass.h"
+#include "engine/pass/tape.h"
 
 #include "engine/pass/team.h"
 
@@ -30,9 +31,14 @@ static float words_scale(const hs_embedding *weights, const hs_sequence *sequenc
     return (float)((1 - weights->token_dropout) * (double)sequence->n_tokens / (double)n_kept);
 }
 
-static void read_words(const hs_embedding *weights, const hs_sequence *sequence, float *x)
+void hs_word_rows_read(const hs_architecture *architecture, const hs_sequence *sequence, float *x)
 {
+    const hs_embedding *weights = &architecture->embedding;
     const size_t E = weights->width;
+    if (sequence->words) {
+        memcpy(x, sequence->words, sequence->n_tokens * E * sizeof *x);
+        return;
+    }
     const float scale = words_scale(weights, sequence);
     for (size_t i = 0; i < sequence->n_tokens; i++, x += E) {
         if (weights->token_dropout > 0 && sequence->ids[i] == weights->mask_id)
@@ -63,20 +69,26 @@ static void add_positions(const hs_engine *engine, const hs_sequence *sequence, 
         sequence->past->n_placed = position - offset;
 }
 
-/* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
-static void embed_sequence(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
+void hs__embed_sum(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
 {
     const hs_architecture *architecture = engine->architecture;
     const hs_embedding *weights = &architecture->embedding;
     const size_t E = weights->width, T = sequence->n_tokens;
-    read_words(weights, sequence, x);
+    hs_word_rows_read(architecture, sequence, x);
     if (!weights->positions_last)
         add_positions(engine, sequence, scratch, x);
     for (size_t i = 0; weights->type.data && i < T; i++)
         add_row(&weights->type, sequence->types ? sequence->types[i] : 0, scratch, x + i * E);
-    if (weights->norm.gamma.data)
-        engine->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
-                         architecture->norm_eps, x);
+}
+
+/* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
+static void embed_sequence(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
+{
+    const hs__packed_norm *norm = &engine->embedding_norm;
+    hs__embed_sum(engine, sequence, scratch, x);
+    if (norm->gamma)
+        engine->add_norm(sequence->n_tokens, engine->architecture->embedding.width, x, NULL, norm->gamma,
+                         norm->beta, engine->architecture->norm_eps, x);
 }
 
 /* ---- forward ----
@@ -103,6 +115,7 @@ typedef struct pass {
     const hs_engine *engine;
     hs_workspace *ws;
     const hs_plan *plan;
+    hs_tape *tape;            /* of the only sequence, or NULL */
     size_t N;                 /* tokens of all sequences */
     size_t n_longest;         /* of the longest one */
     size_t n_keys_longest;    /* the most keys of a head whose capture is of this pass */
@@ -112,6 +125,8 @@ typedef struct pass {
     size_t index;                  /* of its layer */
     bool cross;                    /* it is cross attention */
     const hs__packed_layer *layer; /* its weights */
+    const hs__kept *kept;          /* what the tape keeps of it, or NULL */
+    float *qkv, *context;          /* [N][n_out], [N][A] of the block: in the tape or the workspace */
     size_t n_head_tasks;           /* groups of heads of the block, of all sequences */
     size_t n_attending;            /* threads that compute them */
     const hs__sharing *sharing;    /* of the rows of a head; NULL: a thread computes all of them */
@@ -122,9 +137,11 @@ typedef struct pass {
     const float *from;
     float *to;
     const hs__packed_layer *normed; /* whose queries and keys are being normed */
+    float *operands;                /* [N][n_out]: they */
     /* the block being ended */
     const hs__packed_norm *out_norm; /* of what is added, or NULL */
     const hs__packed_norm *norm;     /* or NULL */
+    float *added;                    /* what is added, before out_norm */
     bool adds;
 } pass;
 
@@ -146,29 +163,6 @@ static void task_multiply(void *context, size_t task, size_t slot)
     const pass *p = context;
     const void *x = p->ws->operand ? (const void *)p->ws->operand : p->from;
     hs__linear_run(p->linear, p->n_rows, p->n_threads, x, p->to, task);
-}
-
-/* Combines all interventions of a sequence in one head. */
-static hs__head_change change_of(const hs__head_place *place)
-{
-    const hs_sequence *sequence = place->sequence;
-    hs__head_change change = {.factor = 1};
-    for (size_t i = 0; i < sequence->n_interventions; i++) {
-        const hs_intervention *intervention = &sequence->interventions[i];
-        if (intervention->kind == HS_INTERVENE_PATCH_STATE || intervention->cross != place->cross ||
-            hs__list_find(intervention->layers, intervention->n_layers, place->layer) < 0 ||
-            hs__list_find(intervention->heads, intervention->n_heads, place->head) < 0)
-            continue;
-        change.uniform |= intervention->kind == HS_INTERVENE_UNIFORM;
-        change.identity |= intervention->kind == HS_INTERVENE_IDENTITY;
-        change.patched |= intervention->kind == HS_INTERVENE_PATCH;
-        change.mean |= intervention->kind == HS_INTERVENE_MEAN;
-        if (intervention->kind == HS_INTERVENE_ZERO)
-            change.factor = 0;
-        if (intervention->kind == HS_INTERVENE_SCALE)
-            change.factor *= intervention->factor;
-    }
-    return change;
 }
 
 /* Taps that an observer may read instead of its scratch. */
@@ -198,6 +192,8 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
         to[similarity] = observer->similarity + slot * T * T;
         head->upper_only = !(capture->taps & SIMILARITIES);
     }
+    head->measured = similarity;
+    head->lengths = observer->lengths ? observer->lengths + slot * T : NULL;
 }
 
 /* The rows at which a sequence begins among those of all sequences. */
@@ -208,6 +204,8 @@ typedef struct row_start {
 /* Returns the keys and values of the memory in the current block. */
 static float *memory_rows(const pass *p)
 {
+    if (p->kept)
+        return p->kept->memory_kv;
     return p->plan->past ? hs__past_rows(p->plan->past, p->block) : p->ws->memory_kv;
 }
 
@@ -235,104 +233,49 @@ static void past_join(const pass *p, size_t shared, hs__head *head)
     head->K = past->n_tokens + head->T;
 }
 
-/* Sets where q, k and v of a head begin in the rows of qkv and, in cross attention, of the memory. */
-static void operands_place(const pass *p, size_t index, row_start at, hs__head *head)
-{
-    const hs_shape *shape = &p->engine->shape;
-    const size_t A = p->engine->attention_width, B = hs_shape_kv_width(shape), D = head->D;
-    const size_t shared = index / (shape->n_heads / hs_shape_kv_heads(shape));
-    head->step = head->key_step = p->layer->qkv->n_out;
-    float *qkv = p->ws->qkv + at.token * head->step;
-    if (p->cross) {
-        head->key_step = 2 * B;
-        head->q = qkv + index * D;
-        head->k = memory_rows(p) + at.memory * 2 * B + shared * D;
-        head->v = head->k + B;
-    } else if (p->engine->architecture->qkv_by_head) {
-        head->q = qkv + index * 3 * D;
-        head->k = head->q + D;
-        head->v = head->k + D;
-    } else {
-        head->q = qkv + index * D;
-        head->k = qkv + A + shared * D;
-        head->v = qkv + A + B + shared * D;
-    }
-    if (p->plan->past && !p->cross)
-        past_join(p, shared, head);
-}
-
 /* Returns the capture's position of the layer whose heads are computed, or -1. */
 static ptrdiff_t layer_kept(const pass *p, const hs_capture *capture)
 {
     return capture->cross == p->cross ? hs__list_find(capture->layers, capture->n_layers, p->index) : -1;
 }
 
-/* Returns the rotation for a text of so many tokens, or NULL. */
-static const hs__rotation *rotation_of(const pass *p, size_t n_tokens)
-{
-    const hs_rotary *rotary = &p->engine->architecture->rotary;
-    const hs__rotation *rotation = p->layer->rotation;
-    const bool is_long = rotation && rotary->divisors && n_tokens > rotary->original_positions;
-    return is_long && !rotation->unscaled ? rotation + 1 : rotation;
-}
-
-/* Finds the norms of one head's queries and keys. Those of all heads' columns were applied before. */
-static void norms_place(const pass *p, size_t index, hs__head *head)
-{
-    const hs_shape *shape = &p->engine->shape;
-    const hs__packed_norm q = p->layer->query_norm, k = p->layer->key_norm;
-    if (p->engine->architecture->qk_norms_whole || !q.gamma)
-        return;
-    const size_t shared = index / (shape->n_heads / hs_shape_kv_heads(shape));
-    head->query_norm = (hs__packed_norm){.gamma = q.gamma + index * q.step, .beta = q.beta + index * q.step};
-    head->key_norm = (hs__packed_norm){.gamma = k.gamma + shared * k.step, .beta = k.beta + shared * k.step};
-}
-
 /* Computes one head of the sequence s, which begins at rows `at`. Returns false if nothing needs it. */
 static bool head_attend(const pass *p, size_t index, size_t s, row_start at, size_t slot, bool keys_are_ready)
 {
     const size_t A = p->engine->attention_width, D = p->engine->shape.head_width;
-    const hs_architecture *architecture = p->engine->architecture;
     const hs_sequence *sequence = &p->plan->sequences[s];
     const hs_capture *capture = sequence->capture;
     const ptrdiff_t l = layer_kept(p, capture);
     const ptrdiff_t h = l < 0 ? -1 : hs__list_find(capture->heads, capture->n_heads, index);
     if (h < 0 && p->last)
         return false;
-    hs__head head = {
-        .T = capture->n_tokens,
-        .K = p->cross ? sequence->n_memory : capture->n_tokens,
-        .D = D,
-        .keys_are_ready = keys_are_ready,
-        .add_norm = p->engine->add_norm,
-        .norm_eps = architecture->norm_eps,
-        .rotary_half = p->engine->rotary_half,
-        .causal = architecture->causal && !p->cross,
-        .scale = p->engine->score_scale,
-        .cap = (float)architecture->score_cap,
-        .rotation = rotation_of(p, capture->n_tokens + (p->plan->past ? p->plan->past->n_tokens : 0)),
-        .window = p->layer->window,
-        .streams = p->streams,
-        .place = {sequence, p->index, index, p->cross},
-        .context = p->ws->context + at.token * A + index * D,
-        .context_step = A,
-    };
-    head.change = change_of(&head.place);
-    norms_place(p, index, &head);
-    operands_place(p, index, at, &head);
-    hs__positions_place(p->engine, p->layer, p->cross, index, &head);
+    hs__head head = hs__head_describe(p->engine, p->block, index, sequence);
+    hs__operands_place(p->engine, p->block, index, p->qkv + at.token * p->layer->qkv->n_out,
+                       memory_rows(p) + at.memory * 2 * hs_shape_kv_width(&p->engine->shape), &head);
+    head.keys_are_ready = keys_are_ready;
+    head.streams = p->streams;
+    head.context = p->context + at.token * A + index * D;
+    head.context_step = A;
+    if (p->plan->past && !p->cross)
+        past_join(p, index / (p->engine->shape.n_heads / hs_shape_kv_heads(&p->engine->shape)), &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
     if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY] ||
         head.to[HS_TAP_CENTERED_RESIDUAL_SIMILARITY])
         head.residual = hs__residual_at(p->engine->residual, p->block, index);
+    float *selected = head.to[HS_TAP_ATTENTION];
+    const size_t n = head.T * head.K;
+    if (p->kept)
+        head.to[HS_TAP_ATTENTION] = p->kept->attention + index * n;
     hs__attend(p->engine->kernels, p->sharing, &p->ws->attention[slot], &head);
+    if (p->kept && selected)
+        memcpy(selected, p->kept->attention + index * n, n * sizeof *selected);
     const hs_observer *observer = p->plan->observer;
     if (h >= 0 && observer)
         observer->show(observer->context, s, (size_t)l, (size_t)h,
                        &(hs_observed_head){head.to[HS_TAP_ATTENTION],
                                            head.to[hs_similarity_tap(observer->kind)],
-                                           head.to[HS_TAP_COLUMNS]});
+                                           head.to[HS_TAP_COLUMNS], head.lengths});
     return true;
 }
 
@@ -405,9 +348,12 @@ static void task_join(void *context, size_t task, size_t slot)
     const float eps = p->engine->architecture->norm_eps;
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
-    float *update = p->ws->update + r.first * H;
-    if (p->adds && p->out_norm && p->out_norm->gamma)
-        p->engine->add_norm(r.n, H, update, NULL, p->out_norm->gamma, p->out_norm->beta, eps, update);
+    const float *update = p->added + r.first * H;
+    if (p->adds && p->out_norm && p->out_norm->gamma) {
+        float *normed = p->ws->update + r.first * H;
+        p->engine->add_norm(r.n, H, update, NULL, p->out_norm->gamma, p->out_norm->beta, eps, normed);
+        update = normed;
+    }
     if (!p->engine->architecture->norms_before && norm->gamma) {
         p->engine->add_norm(r.n, H, update, x, norm->gamma, norm->beta, eps, x);
         return;
@@ -428,17 +374,18 @@ static void task_norm_operands(void *context, size_t task, size_t slot)
     const float eps = p->engine->architecture->norm_eps;
     const rows r = rows_of_task(p, task);
     for (size_t i = p->first_row + r.first; i < p->first_row + r.first + r.n; i++) {
-        float *q = p->ws->qkv + i * layer->qkv->n_out, *k = q + A;
+        float *q = p->operands + i * layer->qkv->n_out, *k = q + A;
         p->engine->add_norm(1, A, q, NULL, layer->query_norm.gamma, layer->query_norm.beta, eps, q);
         p->engine->add_norm(1, B, k, NULL, layer->key_norm.gamma, layer->key_norm.beta, eps, k);
     }
 }
 
-/* Ends a block, or begins the first one if `adds` is false. norm is the block's norm (post-norm) or that
- * of the next block (pre-norm). */
-static void join(pass *p, hs__team *team, bool adds, const hs__packed_norm *norm)
+/* Ends a block that adds `added`, or begins the first one if that is NULL. norm is the block's norm
+ * (post-norm) or that of the next block (pre-norm). */
+static void join(pass *p, hs__team *team, float *added, const hs__packed_norm *norm)
 {
-    p->adds = adds;
+    p->adds = added != NULL;
+    p->added = added ? added : p->ws->update;
     p->norm = norm;
     hs__team_share(team, p->n_row_chunks, task_join, p);
 }
@@ -449,6 +396,20 @@ static const float *block_input(const pass *p, const hs__packed_norm *norm)
     return p->engine->architecture->norms_before && norm->gamma
                ? p->ws->normed
                : p->ws->x + p->first_row * p->engine->shape.hidden;
+}
+
+/* Activates rows of what a tape keeps: to = f(from). */
+static void task_activate(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    const size_t n = p->linear->n_out, step = p->linear->y_step;
+    const rows r = rows_of_task(p, task);
+    for (size_t i = r.first; i < r.first + r.n; i++) {
+        memcpy(p->to + i * step, p->from + i * step, n * sizeof *p->to);
+        if (p->linear->activate)
+            p->linear->activate(1, n, p->to + i * step, step);
+    }
 }
 
 /* Computes inner = gate * inner. */
@@ -474,15 +435,38 @@ static void task_convert(void *context, size_t task, size_t slot)
                 p->ws->operand + r.first * to->words(linear->n_in));
 }
 
-/* Computes to = from W' + b. */
-static void multiply(pass *p, hs__team *team, const hs__linear *linear, const float *from, float *to)
+/* Computes to = from W' + b. With `again`, the last product read the same rows, so they are converted: but
+ * for int24, whose factors are the product's own. */
+static void multiply_rows(pass *p, hs__team *team, const hs__linear *linear, const float *from, float *to,
+                          bool again)
 {
     p->linear = linear;
     p->from = from;
     p->to = to;
-    if (p->engine->conversion)
+    if (p->engine->conversion && !(again && !linear->factors))
         hs__team_share(team, p->n_row_chunks, task_convert, p);
     hs__team_share(team, hs__linear_tasks(linear, p->n_rows, p->n_threads), task_multiply, p);
+}
+
+static void multiply(pass *p, hs__team *team, const hs__linear *linear, const float *from, float *to)
+{
+    multiply_rows(p, team, linear, from, to, false);
+}
+
+/* Computes to = f(from W' + b) and keeps what f reads, if `kept` is not NULL. bare is the product without f.
+ */
+static void multiply_kept(pass *p, hs__team *team, const hs__linear *linear, const hs__linear *bare,
+                          const float *from, float *kept, float *to)
+{
+    if (!kept) {
+        multiply(p, team, linear, from, to);
+        return;
+    }
+    multiply(p, team, bare, from, kept);
+    p->linear = linear;
+    p->from = kept;
+    p->to = to;
+    hs__team_share(team, p->n_row_chunks, task_activate, p);
 }
 
 /* Returns the rows that one thread takes from one layer's heads to those of the next before it takes more
@@ -493,7 +477,7 @@ static size_t piece_rows(const pass *p)
     const size_t cache = 768 << 10, rows_min = 128;
     const hs_shape *shape = &p->engine->shape;
     const size_t n = cache / ((2 * shape->hidden + shape->ffn) * sizeof(float));
-    return p->n_threads == 1 && n >= rows_min ? n : p->N;
+    return p->n_threads == 1 && n >= rows_min && !p->tape ? n : p->N;
 }
 
 /* Copies what the heads of the first block write, which is given, for the rows of the current step. */
@@ -512,41 +496,69 @@ static void written_gather(const pass *p)
     }
 }
 
+/* Takes some rows through the feed-forward part of a layer: returns what it adds to x. */
+static float *feed_rows(pass *p, hs__team *team, const hs__packed_layer *layer)
+{
+    const hs_workspace *ws = p->ws;
+    const float *x = block_input(p, &layer->ffn_norm);
+    const hs__backward_products *bare = p->kept ? hs__transposed_at(p->engine->transposed, p->block) : NULL;
+    const hs__kept *kept = bare ? p->kept : NULL;
+    multiply_kept(p, team, layer->ffn_in, bare ? bare->bare_in : NULL, x, kept ? kept->inner : NULL,
+                  ws->inner);
+    if (layer->ffn_gate) {
+        if (kept)
+            multiply_kept(p, team, layer->ffn_gate, bare->bare_gate, x, kept->gate, ws->gate);
+        else
+            multiply_rows(p, team, layer->ffn_gate, x, ws->gate, true);
+        hs__team_share(team, p->n_row_chunks, task_gate, p);
+    }
+    float *fed = kept ? kept->fed : ws->update;
+    multiply(p, team, layer->ffn_out, ws->inner, fed);
+    return fed;
+}
+
+/* Adds the convolution to rows of x after the first layer. */
+static void convolve_rows(pass *p, hs__team *team)
+{
+    const hs__linear *convolution = p->engine->convolution;
+    const hs__linear *bare = p->kept ? hs__transposed_bare_convolution(p->engine->transposed) : NULL;
+    multiply_kept(p, team, convolution, bare, p->ws->unfolded + p->first_row * convolution->n_in,
+                  p->kept ? p->tape->convolved : NULL, p->ws->update);
+    p->out_norm = NULL;
+    join(p, team, p->ws->update, &p->engine->convolution_norm);
+}
+
 /* Takes some rows from the heads of a layer to x after that layer. next is the following layer, or NULL
  * if it is not needed. */
 static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *layer,
                            const hs__packed_layer *next)
 {
-    const hs_workspace *ws = p->ws;
     const bool before = p->engine->architecture->norms_before;
     const bool parallel = p->engine->architecture->parallel_residual;
+    float *attended = p->kept ? p->kept->attended : p->ws->update;
     if (parallel)
-        join(p, team, false, &layer->ffn_norm);
+        join(p, team, NULL, &layer->ffn_norm);
     if (p->plan->starts_behind_output && p->block == p->plan->first_block)
         written_gather(p);
     else
-        multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
+        multiply(p, team, layer->output, p->context + p->first_row * p->engine->attention_width, attended);
     p->out_norm = &layer->attention_out_norm;
     if (!layer->ffn_in) {
-        join(p, team, true, !before ? &layer->attention_norm : next ? &next->attention_norm : NULL);
+        join(p, team, attended, !before ? &layer->attention_norm : next ? &next->attention_norm : NULL);
         return;
     }
-    join(p, team, true, parallel ? NULL : before ? &layer->ffn_norm : &layer->attention_norm);
-    const float *x = block_input(p, &layer->ffn_norm);
-    multiply(p, team, layer->ffn_in, x, ws->inner);
-    if (layer->ffn_gate) {
-        multiply(p, team, layer->ffn_gate, x, ws->gate);
-        hs__team_share(team, p->n_row_chunks, task_gate, p);
-    }
-    multiply(p, team, layer->ffn_out, ws->inner, ws->update);
+    join(p, team, attended, parallel ? NULL : before ? &layer->ffn_norm : &layer->attention_norm);
+    float *fed = feed_rows(p, team, layer);
     p->out_norm = &layer->ffn_out_norm;
-    join(p, team, true, !before ? &layer->ffn_norm : next ? &next->attention_norm : NULL);
-    if (p->engine->convolution && layer == p->engine->layers) {
-        const size_t width = p->engine->convolution->n_in;
-        multiply(p, team, p->engine->convolution, ws->unfolded + p->first_row * width, ws->update);
-        p->out_norm = NULL;
-        join(p, team, true, &p->engine->convolution_norm);
-    }
+    join(p, team, fed, !before ? &layer->ffn_norm : next ? &next->attention_norm : NULL);
+    if (p->engine->convolution && layer == p->engine->layers)
+        convolve_rows(p, team);
+}
+
+/* Returns what the tape keeps of a block, or NULL. */
+static const hs__kept *kept_of(const pass *p, const hs__packed_layer *layer)
+{
+    return hs__tape_kept(p->tape, (size_t)(layer - p->engine->layers));
 }
 
 /* Takes some rows from the heads of a layer, or from the embeddings, to q, k and v of the next layer if
@@ -556,13 +568,17 @@ static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, cons
     if (from)
         run_layer_rows(p, team, from, to);
     else if (p->engine->architecture->norms_before)
-        join(p, team, false, &to->attention_norm);
+        join(p, team, NULL, &to->attention_norm);
     if (!to)
         return;
-    multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
-             p->ws->qkv + p->first_row * to->qkv->n_out);
+    const hs__kept *kept = kept_of(p, to);
+    float *qkv = kept ? kept->qkv : p->ws->qkv;
+    multiply(p, team, to->qkv, block_input(p, &to->attention_norm), qkv + p->first_row * to->qkv->n_out);
+    if (kept && kept->raw)
+        memcpy(kept->raw, qkv, p->N * to->qkv->n_out * sizeof *qkv);
     if (p->engine->architecture->qk_norms_whole) {
         p->normed = to;
+        p->operands = qkv;
         hs__team_share(team, p->n_row_chunks, task_norm_operands, p);
     }
 }
@@ -672,6 +688,9 @@ static void memory_multiply(pass *p, hs__team *team)
     p->first_row = 0;
     p->n_rows = p->plan->n_memory;
     multiply(p, team, p->layer->memory, p->ws->memory, memory_rows(p));
+    if (p->kept && p->kept->raw_memory)
+        memcpy(p->kept->raw_memory, p->kept->memory_kv,
+               p->n_rows * p->layer->memory->n_out * sizeof *p->kept->raw_memory);
 }
 
 /* Computes x = norm(x) after the last layer. */
@@ -722,19 +741,21 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 }
 
 /* Takes the rows from the heads of a block to the state after it, and to q, k and v of the next block. A
- * patched state is complete before these are computed. */
+ * changed state is complete before these are computed. */
 static void finish_block(pass *p, hs__team *team)
 {
     const hs__packed_layer *next = p->block + 1 < p->plan->n_blocks ? p->layer + 1 : NULL;
     const size_t n = hs_architecture_layer_blocks(p->engine->architecture);
     const bool ends_layer = p->block % n == n - 1;
-    const bool patched = ends_layer && hs__state_is_patched(p->plan, p->index + 1);
-    run_between(p, team, p->layer, patched ? NULL : next);
+    const bool changed = ends_layer && hs__state_is_changed(p->plan, p->index + 1);
+    run_between(p, team, p->layer, changed ? NULL : next);
+    if (p->tape && p->block + 1 == p->engine->n_blocks)
+        memcpy(p->tape->unnormed, p->ws->x, p->N * p->engine->shape.hidden * sizeof(float));
     if (p->block + 1 == p->engine->n_blocks)
         final_norm(p);
-    if (patched)
-        hs__patch_state(p->plan, p->index + 1, p->engine->shape.hidden, p->ws->x);
-    if (patched && next)
+    if (changed)
+        hs__state_change(p->plan, p->index + 1, p->engine->shape.hidden, p->ws->x);
+    if (changed && next)
         run_between(p, team, NULL, next);
     if (ends_layer)
         keep_hidden_states(p, (ptrdiff_t)p->index);
@@ -750,6 +771,9 @@ static void enter_block(pass *p, size_t block)
     p->index = block / n;
     p->cross = block % n == 1;
     p->layer = &p->engine->layers[block];
+    p->kept = kept_of(p, p->layer);
+    p->qkv = p->kept ? p->kept->qkv : p->ws->qkv;
+    p->context = p->kept ? p->kept->context : p->ws->context;
     p->last = p->plan->heads_only && block + 1 == p->plan->n_blocks;
 }
 
@@ -758,7 +782,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
     const size_t n_blocks = p->plan->n_blocks, first = p->plan->first_block;
     for (size_t block = first; block < n_blocks; block++) {
         const bool attends = block > first || !p->plan->starts_behind_heads;
-        if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
+        if (hs__is_cancelled(control))
             return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", block, n_blocks);
         enter_block(p, block);
         if (block == first && attends)
@@ -767,6 +791,8 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
             memory_multiply(p, team);
         if (attends)
             attend(p, team);
+        if (p->tape)
+            memcpy(p->tape->x[block], p->ws->x, p->N * p->engine->shape.hidden * sizeof(float));
         if (!p->last)
             finish_block(p, team);
     }
@@ -787,9 +813,9 @@ void hs_engine_write(const hs_engine *engine, hs_workspace *ws, const hs_start *
     hs__team_finish(&team);
 }
 
-/* Returns the threads of a pass. A pass of about a millisecond runs on one thread: helpers save less than
- * the delay when one of them loses its core to another process. */
-static size_t threads_for(const hs_engine *engine, const hs_plan *plan, size_t n_threads)
+/* A pass of about a millisecond runs on one thread: helpers save less than the delay when one of them loses
+ * its core to another process. */
+size_t hs__threads_for(const hs_engine *engine, size_t n_tokens, size_t n_threads)
 {
     const double shared_min = 2.5e8; /* operations: some ms of one core */
     const hs_shape *shape = &engine->shape;
@@ -798,7 +824,7 @@ static size_t threads_for(const hs_engine *engine, const hs_plan *plan, size_t n
                                 (2 * (double)engine->attention_width + 2 * (double)hs_shape_kv_width(shape)) +
                             (double)shape->n_layers * 2 * (double)shape->ffn);
     const size_t n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
-    return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
+    return n > 1 && 2 * (double)n_tokens * weights >= shared_min ? n : 1;
 }
 
 /* Returns the block of a capture's heads in the l-th of its layers. */
@@ -884,20 +910,26 @@ static void ends_note(const hs_plan *plan)
 hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                         const hs_run_control *control, hs_error *err)
 {
+    return hs__engine_run_taped(engine, ws, plan, control, NULL, err);
+}
+
+hs_status hs__engine_run_taped(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
+                               const hs_run_control *control, hs_tape *tape, hs_error *err)
+{
     static const hs_run_control alone = {0};
     hs_status st = plan_check(engine, ws, plan, err);
     if (st)
         return st;
     ends_note(plan);
     control = control ? control : &alone;
-    pass p = {.engine = engine, .ws = ws, .plan = plan, .N = plan->n_tokens};
-    p.n_threads = threads_for(engine, plan, control->n_threads);
+    pass p = {.engine = engine, .ws = ws, .plan = plan, .tape = tape, .N = plan->n_tokens};
+    p.n_threads = hs__threads_for(engine, plan->n_tokens, control->n_threads);
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
         p.n_longest = capture->n_tokens > p.n_longest ? capture->n_tokens : p.n_longest;
         p.n_keys_longest = capture->n_keys > p.n_keys_longest ? capture->n_keys : p.n_keys_longest;
     }
-    p.streams = maps_stream(engine, plan);
+    p.streams = !tape && maps_stream(engine, plan);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     hs__team team;
     hs__team_start(&team, engine->runtime, p.n_threads);
@@ -908,13 +940,15 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
     if (!memory_is_ready(&p))
         memory_gather(&p);
     enter_block(&p, plan->first_block);
-    hs__patch_state(plan, p.index, engine->shape.hidden, p.ws->x);
+    hs__state_change(plan, p.index, engine->shape.hidden, p.ws->x);
     if (plan->first_block == 0)
         unfold_all(&p);
     if (!p.cross)
         keep_hidden_states(&p, (ptrdiff_t)p.index - 1);
     st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
+    if (tape && !st && plan->n_blocks == engine->n_blocks)
+        memcpy(tape->last, ws->x, p.N * engine->shape.hidden * sizeof *tape->last);
     if (plan->past && !st)
         plan->past->n_tokens += plan->n_tokens;
     return st;

@@ -84,7 +84,7 @@ hs_status hs_engine_attention(const hs_engine *engine, const hs_capture *capture
                      .step = D,
                      .key_step = D,
                      .causal = architecture->causal && !capture->cross,
-                     .scale = engine->score_scale,
+                     .scale = layer->score_scale,
                      .cap = (float)architecture->score_cap,
                      .window = layer->window};
     hs__positions_place(engine, layer, capture->cross, capture->heads[h], &head);

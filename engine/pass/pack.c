@@ -274,6 +274,13 @@ static double score_divisor(const hs_architecture *architecture)
                                            : sqrt((double)(architecture->shape.head_width * n_addends));
 }
 
+/* Returns what the scores of a layer are multiplied by. */
+static float score_scale(const hs_architecture *architecture, const hs_layer *layer)
+{
+    const double of_layer = layer->score_divisor > 0 ? layer->score_divisor : 1;
+    return 1 / (float)(score_divisor(architecture) * of_layer);
+}
+
 static void score_bias_fill(const hs_architecture *architecture, float *bias)
 {
     const hs_shape *shape = &architecture->shape;
@@ -579,6 +586,7 @@ static hs_status engine_allocate(hs_engine *engine, hs_error *err)
         const hs_layer *layer = &architecture->layers[l];
         assert(architecture->layers[layer->same_as].same_as == layer->same_as);
         engine->layers[l].window = layer->window;
+        engine->layers[l].score_scale = score_scale(engine->architecture, layer);
         engine->layers[l].rotation = rotation_find(engine, layer);
         engine->windowed |= layer->window > 0;
         engine->gated |= layer->ffn_gate.weight.data != NULL;
@@ -692,6 +700,7 @@ static void layers_share(hs_engine *engine)
         hs__packed_layer *layer = &engine->layers[l];
         hs__packed_layer shared = engine->layers[engine->architecture->layers[l].same_as];
         shared.window = layer->window;
+        shared.score_scale = layer->score_scale;
         shared.rotation = layer->rotation;
         *layer = shared;
     }
@@ -776,7 +785,6 @@ static void heads_unpack(hs_engine *engine)
 
 hs_status hs__weights_init(hs_engine *engine, hs_error *err)
 {
-    engine->score_scale = 1 / (float)score_divisor(engine->architecture);
     hs_status st = engine_allocate(engine, err);
     if (st)
         return st;
@@ -818,6 +826,8 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
     if (!st)
         st = residual_create(engine->architecture, engine->kernels, &engine->residual, err);
     if (!st)
+        st = hs__transposed_create(engine, &engine->transposed, err);
+    if (!st)
         st = heads_pack(engine, err);
     return st;
 }
@@ -839,6 +849,7 @@ void hs__weights_finish(hs_engine *engine)
     hs__linear_destroy(engine->convolution);
     heads_unpack(engine);
     residual_destroy(engine->residual);
+    hs__transposed_destroy(engine->transposed);
     free(engine->block);
     free(engine->rotations);
     free(engine->layers);

@@ -27,6 +27,31 @@ HS_MUST_USE hs_status hs__residual_make(hs__residual *residual, size_t block, hs
 /* Returns C of a head in panels, or NULL until hs__residual_make has succeeded for the block. */
 const float *hs__residual_at(const hs__residual *residual, size_t block, size_t head);
 
+/* ---- products the other way, for backward passes: made when one asks, and kept until all have released
+ * them. Any thread may call these functions. */
+
+/* The products of a block, each from the gradient of its output to that of its input; NULL where the block
+ * lacks it. Owned by the first block with the same weights. */
+typedef struct hs__backward_products {
+    hs__linear *qkv, *memory, *output, *ffn_in, *ffn_gate, *ffn_out;
+    hs__linear *bare_in, *bare_gate; /* forward, without the activation */
+} hs__backward_products;
+
+typedef struct hs__transposed hs__transposed;
+
+HS_MUST_USE hs_status hs__transposed_create(const hs_engine *engine, hs__transposed **ret_transposed,
+                                            hs_error *err);
+void hs__transposed_destroy(hs__transposed *transposed); /* NULL is fine */
+/* Makes all products unless they are there, as hs_gradients_prepare does. */
+HS_MUST_USE hs_status hs__transposed_make(hs__transposed *transposed, bool alone, hs_error *err);
+/* Frees them if all calls that made them, or found them there, have been released. */
+void hs__transposed_release(hs__transposed *transposed);
+/* Returns the products of a block, or NULL until they are made. */
+const hs__backward_products *hs__transposed_at(const hs__transposed *transposed, size_t block);
+const hs__linear *hs__transposed_projection(const hs__transposed *transposed);
+const hs__linear *hs__transposed_convolution(const hs__transposed *transposed);
+const hs__linear *hs__transposed_bare_convolution(const hs__transposed *transposed);
+
 /* ---- the engine, workspace and heads of the cpu backend, shared by the files of engine/pass. */
 typedef struct hs__packed_norm {
     float *gamma, *beta; /* [H]; beta is 0 if the model has none; gamma NULL: the identity */
@@ -61,6 +86,7 @@ typedef struct hs__packed_layer {
         key_norm;                 /* [d], one for each head, or all heads' columns, or without gamma */
     const hs__rotation *rotation; /* or NULL */
     size_t window;                /* as in hs_layer */
+    float score_scale;            /* 1 / sqrt(d), less for scores with several addends */
     float *position_keys;         /* of each head Kr' [d][R] in panels, or NULL */
     float *position_queries;      /* [n_heads][R][d]: Qr, or NULL */
 } hs__packed_layer;
@@ -101,17 +127,17 @@ struct hs_engine {
     hs__rotation *rotations;  /* at most [2 n_blocks], one for each base; with divisors one for short texts
                                * and behind it one for long ones */
     size_t n_rotations;
-    float score_scale; /* 1 / sqrt(d), less for scores with several addends */
     hs__relative relative;
     hs__linear *convolution; /* [H][H width] with its activation, or NULL */
     hs__packed_norm convolution_norm;
-    float *score_bias; /* [n_heads][2 n_positions - 1], index j - i + n_positions - 1, divided by score_scale;
-                          or NULL */
+    float *score_bias; /* [n_heads][2 n_positions - 1], index j - i + n_positions - 1, divided by the
+                          score_scale of layers; or NULL */
     float *sinusoids;  /* [n_positions][E], from the first token's position on; or NULL */
     hs__packed_predictor predictor;
     hs__packed_head task_head, next_sentence;
     hs__linear *sentence[HS_SENTENCE_DENSE_MAX]; /* dense layers of a sentence encoder, in fp32 */
     hs__residual *residual;
+    hs__transposed *transposed;
     void *block;             /* memory of norms, rotations and biases */
     atomic_size_t *measured; /* not NULL: hs_engine_measure counts bytes, and nothing is packed */
 };
@@ -196,15 +222,37 @@ typedef struct hs__head {
     float *context;
     size_t context_step;
     float *to[HS_N_TAPS]; /* this head's part of each tap that has heads; NULL: not kept */
-    bool streams;         /* kept maps are stored past the caches */
-    bool upper_only;      /* only elements above the diagonal of similarities are needed */
+    float *lengths;       /* [T]: of the outputs that the similarity `measured` is of; or NULL */
+    hs_tap measured;
+    bool streams;    /* kept maps are stored past the caches */
+    bool upper_only; /* only elements above the diagonal of similarities are needed */
 } hs__head;
+
+/* Describes head `index` of a block in a sequence: all but its operands, context and kept arrays. */
+hs__head hs__head_describe(const hs_engine *engine, size_t block, size_t index, const hs_sequence *sequence);
+/* Sets where q, k and v of a head begin in the sequence's rows of qkv [T][n_out] and, in cross attention, of
+ * its memory's keys and values [K][2B]. */
+void hs__operands_place(const hs_engine *engine, size_t block, size_t index, float *qkv, float *memory,
+                        hs__head *head);
 
 /* Threads that share the rows of one head, each with scratch of its own. */
 typedef struct hs__sharing {
     struct hs__team *team;
     const hs__attention_scratch *scratch; /* [n_threads of the team] */
 } hs__sharing;
+
+/* A product of packed weights: y [n_rows][n_out] of x [n_rows][n_in], in tasks for n_threads threads. */
+typedef struct hs__product {
+    const hs__linear *linear;
+    size_t n_rows, n_threads;
+    const float *x;
+    float *y;
+} hs__product;
+
+/* Shares its tasks among a team of as many threads. */
+void hs__product_share(struct hs__team *team, hs__product product);
+/* Does the same with a team of its own. */
+void hs__product_run(const hs_engine *engine, hs__product product);
 
 /* Computes a head. With sharing (or NULL), the threads of its team take strips of rows, and scratch is that
  * of the first one; the result has the same bits. */
@@ -228,7 +276,12 @@ void hs__patch_output(const hs__head_place *place, size_t width, float *output, 
 size_t hs__sequence_memory(const hs_sequence *sequences, size_t s);
 /* Returns the keys and values of a block. */
 float *hs__past_rows(const hs_past *past, size_t block);
-/* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
-bool hs__state_is_patched(const hs_plan *plan, size_t state);
-/* Applies the patches of this state to x [N][H], the rows of all sequences. */
-void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x);
+/* Returns true if any sequence of the plan changes this state: 0 the embeddings, l + 1 after layer l. */
+bool hs__state_is_changed(const hs_plan *plan, size_t state);
+/* Applies the interventions in this state to x [N][H], the rows of all sequences. */
+void hs__state_change(const hs_plan *plan, size_t state, size_t hidden, float *x);
+/* Returns the threads of a pass over n_tokens tokens that may have n_threads. */
+size_t hs__threads_for(const hs_engine *engine, size_t n_tokens, size_t n_threads);
+/* Computes the sum of word rows, positions and types of a sequence, which the embedding's norm reads: x
+ * [T][E]. scratch holds one row. */
+void hs__embed_sum(const hs_engine *engine, const hs_sequence *sequence, float *scratch, float *x);

@@ -61,15 +61,6 @@ const hs_axis *hs_tap_axes(hs_tap tap)
     return tap_axes[tap];
 }
 
-hs_tap hs_similarity_tap(hs_similarity kind)
-{
-    static const hs_tap taps[2][2] = {
-        {HS_TAP_SIMILARITY, HS_TAP_CENTERED_SIMILARITY},
-        {HS_TAP_RESIDUAL_SIMILARITY, HS_TAP_CENTERED_RESIDUAL_SIMILARITY},
-    };
-    return taps[kind.residual][kind.centered];
-}
-
 size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
 {
     const size_t lengths[] = {
@@ -188,6 +179,12 @@ float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
     return capture->arrays[tap] + index * tap_floats(capture, tap, heads ? 2 : 1);
 }
 
+const float *hs_capture_state(const hs_capture *capture, size_t state)
+{
+    const ptrdiff_t l = state > 0 ? hs__list_find(capture->layers, capture->n_layers, state - 1) : -1;
+    return hs_capture_at(capture, HS_TAP_HIDDEN_STATE, (size_t)(l + 1), 0);
+}
+
 const float *hs_capture_input(const hs_capture *capture, size_t layer)
 {
     return hs_capture_at(capture, capture->cross ? HS_TAP_CROSS_STATE : HS_TAP_EVERY_STATE, layer, 0);
@@ -260,6 +257,11 @@ bool hs_intervention_is_patch(const hs_intervention *intervention)
     return intervention->kind == HS_INTERVENE_PATCH || intervention->kind == HS_INTERVENE_PATCH_STATE;
 }
 
+bool hs_intervention_is_of_state(const hs_intervention *intervention)
+{
+    return intervention->kind == HS_INTERVENE_ADD || intervention->kind == HS_INTERVENE_PATCH_STATE;
+}
+
 /* Returns true if every item is in the list. */
 static bool list_contains(const uint16_t *list, size_t n_list, const uint16_t *items, size_t n_items)
 {
@@ -290,23 +292,43 @@ static hs_status patch_check(const hs_intervention *patch, size_t n_tokens, hs_e
     if (patch->from->n_tokens != n_tokens)
         return hs_fail(err, HS_INVALID, "a patch is from a text of %zu tokens, but the text has %zu",
                        patch->from->n_tokens, n_tokens);
-    for (size_t i = 0; i < patch->n_positions; i++)
-        if (patch->positions[i] >= n_tokens || (i > 0 && patch->positions[i] <= patch->positions[i - 1]))
-            return hs_fail(err, HS_INVALID, "a patch's positions must be ascending and below %zu", n_tokens);
     if (!patch_is_kept(patch, patch->from->capture))
         return hs_fail(err, HS_INVALID, "the pass that a patch is from does not keep what it takes");
     return HS_OK;
 }
 
+static hs_status positions_check(const hs_intervention *intervention, size_t n_tokens, hs_error *err)
+{
+    const size_t *positions = intervention->positions;
+    for (size_t i = 0; i < intervention->n_positions; i++)
+        if (positions[i] >= n_tokens || (i > 0 && positions[i] <= positions[i - 1]))
+            return hs_fail(err, HS_INVALID, "an intervention's positions must be ascending and below %zu",
+                           n_tokens);
+    return HS_OK;
+}
+
+static hs_status vector_check(const hs_intervention *addition, size_t hidden, hs_error *err)
+{
+    const size_t n = addition->n_vector;
+    if (!addition->vector || (n != hidden && n != addition->n_layers * hidden))
+        return hs_fail(err, HS_INVALID, "an addition needs a vector of the hidden size, %zu", hidden);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(addition->factor * addition->vector[i]))
+            return hs_fail(err, HS_INVALID,
+                           "the vector to add, times its factor, is not within the range of floats");
+    return HS_OK;
+}
+
 static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention, hs_error *err)
 {
-    const size_t limit = shape->n_layers + (intervention->kind == HS_INTERVENE_PATCH_STATE);
+    const size_t limit = shape->n_layers + hs_intervention_is_of_state(intervention);
     if (!hs__list_is_sound(intervention->layers, intervention->n_layers, limit))
         return hs_fail(err, HS_INVALID, "an intervention's layers must be ascending and below %zu", limit);
     if (!hs__list_is_sound(intervention->heads, intervention->n_heads, shape->n_heads))
         return hs_fail(err, HS_INVALID, "an intervention's heads must be ascending and below %zu",
                        shape->n_heads);
-    if (intervention->kind == HS_INTERVENE_SCALE && !isfinite(intervention->factor))
+    if ((intervention->kind == HS_INTERVENE_SCALE || intervention->kind == HS_INTERVENE_ADD) &&
+        !isfinite(intervention->factor))
         return hs_fail(err, HS_INVALID, "an intervention's factor must be a finite number");
     if (intervention->kind == HS_INTERVENE_IDENTITY && intervention->cross)
         return hs_fail(err, HS_INVALID,
@@ -345,12 +367,19 @@ hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *i
     return st;
 }
 
-static hs_status patches_check(const hs_sequence *sequence, hs_error *err)
+/* Checks what interventions take from other texts, and where they put it. */
+static hs_status values_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t i = 0; !st && i < sequence->n_interventions; i++)
-        if (hs_intervention_is_patch(&sequence->interventions[i]))
-            st = patch_check(&sequence->interventions[i], sequence->n_tokens, err);
+    for (size_t i = 0; !st && i < sequence->n_interventions; i++) {
+        const hs_intervention *intervention = &sequence->interventions[i];
+        if (hs_intervention_is_patch(intervention))
+            st = patch_check(intervention, sequence->n_tokens, err);
+        else if (intervention->kind == HS_INTERVENE_ADD)
+            st = vector_check(intervention, shape->hidden, err);
+        if (!st)
+            st = positions_check(intervention, sequence->n_tokens, err);
+    }
     return st;
 }
 
@@ -400,7 +429,7 @@ static hs_status sequence_check(const hs_architecture *architecture, const hs_se
         st = tokens_check(shape, sequence, err);
     if (!st)
         st = hs_interventions_check(shape, sequence->interventions, sequence->n_interventions, err);
-    return st ? st : patches_check(sequence, err);
+    return st ? st : values_check(shape, sequence, err);
 }
 
 size_t hs__sequence_memory(const hs_sequence *sequences, size_t s)
@@ -501,16 +530,15 @@ hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *s
     return HS_OK;
 }
 
-/* ---- patch ----
+/* ---- patch and add ----
  *
- * Activation patching: puts activations of one pass into another (Vig et al. 2020; Meng et al.
- * 2022).
- *
- * A patch copies rows, so that patching a text with itself changes no bit. */
+ * Activation patching puts activations of one pass into another (Vig et al. 2020; Meng et al. 2022). A patch
+ * copies rows, so that patching a text with itself changes no bit. Steering adds a vector to states (Turner
+ * et al. 2023). */
 
-static bool names_layer(const hs_intervention *patch, size_t layer)
+static bool names_layer(const hs_intervention *intervention, size_t layer)
 {
-    return hs__list_find(patch->layers, patch->n_layers, layer) >= 0;
+    return hs__list_find(intervention->layers, intervention->n_layers, layer) >= 0;
 }
 
 /* Copies the rows at the patch's positions: from [n_tokens][width] to rows `step` floats apart. */
@@ -540,40 +568,52 @@ void hs__patch_output(const hs__head_place *place, size_t width, float *output, 
     }
 }
 
-static bool patches_state(const hs_intervention *patch, size_t state)
+/* Adds factor times the vector of the state to the rows of x [n_tokens][hidden] at the positions. */
+static void vector_add(const hs_intervention *addition, size_t state, size_t n_tokens, size_t hidden,
+                       float *x)
 {
-    return patch->kind == HS_INTERVENE_PATCH_STATE && names_layer(patch, state);
+    const size_t n = addition->n_positions > 0 ? addition->n_positions : n_tokens;
+    const bool shared = addition->n_vector == hidden;
+    const size_t at = shared ? 0 : (size_t)hs__list_find(addition->layers, addition->n_layers, state);
+    const float *vector = addition->vector + at * hidden;
+    for (size_t i = 0; i < n; i++) {
+        float *row = x + (addition->n_positions > 0 ? addition->positions[i] : i) * hidden;
+        for (size_t j = 0; j < hidden; j++)
+            row[j] += addition->factor * vector[j];
+    }
 }
 
-/* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
-bool hs__state_is_patched(const hs_plan *plan, size_t state)
+/* Returns true if the intervention changes bits of this state. */
+static bool changes_state(const hs_intervention *intervention, size_t state)
+{
+    const bool is_nothing = intervention->kind == HS_INTERVENE_ADD && intervention->factor == 0;
+    return hs_intervention_is_of_state(intervention) && !is_nothing && names_layer(intervention, state);
+}
+
+bool hs__state_is_changed(const hs_plan *plan, size_t state)
 {
     for (size_t s = 0; s < plan->n_sequences; s++)
         for (size_t i = 0; i < plan->sequences[s].n_interventions; i++)
-            if (patches_state(&plan->sequences[s].interventions[i], state))
+            if (changes_state(&plan->sequences[s].interventions[i], state))
                 return true;
     return false;
 }
 
-/* The state after layer l is number l + 1 in a capture that selects all layers. */
-static const float *source_state(const hs_capture *capture, size_t state)
-{
-    const ptrdiff_t l = state > 0 ? hs__list_find(capture->layers, capture->n_layers, state - 1) : -1;
-    return hs_capture_at(capture, HS_TAP_HIDDEN_STATE, (size_t)(l + 1), 0);
-}
-
-/* Applies the patches of this state to x [N][H], the rows of all sequences. */
-void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x)
+void hs__state_change(const hs_plan *plan, size_t state, size_t hidden, float *x)
 {
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_sequence *sequence = &plan->sequences[s];
         const hs_start *start = sequence->start;
-        const bool stays = start && (start->patched || start->cross) && state == start->layer;
+        const bool stays = start && !start->unchanged && state == start->layer;
         for (size_t i = 0; !stays && i < sequence->n_interventions; i++) {
-            const hs_intervention *patch = &sequence->interventions[i];
-            if (patches_state(patch, state))
-                rows_copy(patch, sequence->n_tokens, hidden, source_state(patch->from->capture, state), x,
-                          hidden);
+            const hs_intervention *change = &sequence->interventions[i];
+            if (!changes_state(change, state))
+                continue;
+            if (change->kind == HS_INTERVENE_ADD)
+                vector_add(change, state, sequence->n_tokens, hidden, x);
+            else
+                rows_copy(change, sequence->n_tokens, hidden, hs_capture_state(change->from->capture, state),
+                          x, hidden);
         }
         x += sequence->n_tokens * hidden;
     }

@@ -182,26 +182,6 @@ static void pool_states(hs_pool way, const float *states, size_t first, size_t n
  * The heads of fine-tuned checkpoints, logits = norm(act(x W' + b)) output' + b, and the dense
  * layers of sentence encoders. */
 
-/* A product whose tasks threads share. */
-typedef struct product {
-    const hs__linear *linear;
-    size_t n_rows, n_threads;
-    const float *x;
-    float *y;
-} product;
-
-static void task_multiply(void *context, size_t task, size_t slot)
-{
-    (void)slot;
-    const product *p = context;
-    hs__linear_run(p->linear, p->n_rows, p->n_threads, p->x, p->y, task);
-}
-
-static void multiply(hs__team *team, product p)
-{
-    hs__team_share(team, hs__linear_tasks(p.linear, p.n_rows, p.n_threads), task_multiply, &p);
-}
-
 static const hs__packed_head *head_of(const hs_engine *engine, const hs_task_head *source)
 {
     return source == &engine->architecture->next_sentence ? &engine->next_sentence : &engine->task_head;
@@ -214,7 +194,8 @@ static void head_dense(const hs_engine *engine, const hs_task_head *source, cons
     hs__team team;
     n_threads = threads_of(engine, n_threads);
     hs__team_start(&team, engine->runtime, n_threads);
-    multiply(&team, (product){head_of(engine, source)->dense, n_rows, n_threads, states, ret_rows});
+    hs__product_share(&team,
+                      (hs__product){head_of(engine, source)->dense, n_rows, n_threads, states, ret_rows});
     hs__team_finish(&team);
 }
 
@@ -256,11 +237,11 @@ hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *source
     hs__team team;
     hs__team_start(&team, engine->runtime, n_threads);
     if (dense)
-        multiply(&team, (product){dense, n_rows, n_threads, rows, y});
+        hs__product_share(&team, (hs__product){dense, n_rows, n_threads, rows, y});
     if (y && head->norm.gamma)
         engine->add_norm(n_rows, P, y, NULL, head->norm.gamma, head->norm.beta,
                          engine->architecture->norm_eps, y);
-    multiply(&team, (product){head->output, n_rows, n_threads, y ? y : rows, logits});
+    hs__product_share(&team, (hs__product){head->output, n_rows, n_threads, y ? y : rows, logits});
     hs__team_finish(&team);
     free(y);
     return HS_OK;
@@ -282,7 +263,7 @@ static hs_status dense_layers_run(const hs_engine *engine, const float *row, siz
     hs__team_start(&team, engine->runtime, n_threads);
     for (size_t i = 0; i < n_dense; i++) {
         float *y = i + 1 == n_dense ? ret_vector : between + i % 2 * widest;
-        multiply(&team, (product){engine->sentence[i], 1, n_threads, row, y});
+        hs__product_share(&team, (hs__product){engine->sentence[i], 1, n_threads, row, y});
         row = y;
     }
     hs__team_finish(&team);

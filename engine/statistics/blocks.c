@@ -31,8 +31,7 @@ hs_blocks *hs_blocks_create(size_t n_words)
     return hs_blocks_create_few(HS_BLOCKS_MAX, n_words);
 }
 
-/* Unsigned: sums of a damaged checkpoint may wrap around. */
-static void words_add(int64_t *words, const int64_t *from, size_t n)
+void hs_words_add(int64_t *words, const int64_t *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         words[i] = (int64_t)((uint64_t)words[i] + (uint64_t)from[i]);
@@ -45,7 +44,7 @@ static void coarsen(hs_blocks *blocks)
     for (size_t b = 0; b < blocks->n_max / 2; b++) {
         int64_t *to = blocks->words + b * n;
         memmove(to, blocks->words + 2 * b * n, n * sizeof *to);
-        words_add(to, blocks->words + (2 * b + 1) * n, n);
+        hs_words_add(to, blocks->words + (2 * b + 1) * n, n);
     }
     memset(blocks->words + blocks->n_max / 2 * n, 0, blocks->n_max / 2 * n * sizeof *blocks->words);
     blocks->shift++;
@@ -63,8 +62,8 @@ void hs_blocks_merge(hs_blocks *blocks, const hs_blocks *from)
     while (blocks->shift < from->shift)
         coarsen(blocks);
     for (size_t b = 0; b < blocks->n_max; b++)
-        words_add(blocks->words + (b >> (blocks->shift - from->shift)) * blocks->n_words,
-                  from->words + b * from->n_words, from->n_words);
+        hs_words_add(blocks->words + (b >> (blocks->shift - from->shift)) * blocks->n_words,
+                     from->words + b * from->n_words, from->n_words);
 }
 
 void hs_blocks_clear(hs_blocks *blocks)
@@ -86,13 +85,15 @@ static void times_draw(hs_bootstrap *bootstrap, const size_t *used, uint64_t dra
     }
 }
 
-void hs_bootstrap_init(hs_bootstrap *bootstrap, const hs_blocks *blocks, size_t word)
+void hs_bootstrap_init(hs_bootstrap *bootstrap, const hs_blocks *blocks, size_t word, size_t n_different)
 {
     size_t used[HS_BLOCKS_MAX] = {0}, n = 0;
     for (size_t b = 0; b < blocks->n_max; b++)
         if (blocks->words[b * blocks->n_words + word])
             used[n++] = b;
-    *bootstrap = (hs_bootstrap){.n_blocks = n, .run = (size_t)fmax(1, nearbyint(cbrt((double)n)))};
+    *bootstrap = (hs_bootstrap){.n_blocks = n,
+                                .n_units = n < n_different ? n : n_different,
+                                .run = (size_t)fmax(1, nearbyint(cbrt((double)n)))};
     for (size_t i = 0; i < n; i++)
         bootstrap->times[used[i]][0] = 1;
     for (uint64_t k = 1; k <= HS_BOOTSTRAP_DRAWS; k++)
@@ -161,7 +162,7 @@ static size_t finite_draws(const hs_bootstrap *bootstrap, const hs_draws draws, 
     for (size_t k = 1; k <= HS_BOOTSTRAP_DRAWS; k++)
         if (isfinite(draws[k]))
             ret[n++] = draws[k];
-    const bool known = bootstrap->n_blocks >= HS_BOOTSTRAP_BLOCKS_MIN && isfinite(draws[0]);
+    const bool known = bootstrap->n_units >= HS_BOOTSTRAP_BLOCKS_MIN && isfinite(draws[0]);
     return known && 2 * n > HS_BOOTSTRAP_DRAWS ? n : 0;
 }
 

@@ -47,12 +47,14 @@ typedef double hs_draws[1 + HS_BOOTSTRAP_DRAWS];
 
 typedef struct hs_bootstrap {
     size_t n_blocks, run; /* blocks that have texts; how many neighbours are drawn together */
+    size_t n_units;       /* different texts, and at most n_blocks: with fewer than HS_BOOTSTRAP_BLOCKS_MIN
+                             there are no intervals. Copies of a text are no evidence */
     uint8_t times[HS_BLOCKS_MAX][1 + HS_BOOTSTRAP_DRAWS]; /* how often a block is in each draw */
 } hs_bootstrap;
 
-/* Draws from the blocks whose given word is not 0, as often as there are such blocks. Two bootstraps of the
- * same blocks have the same draws. */
-void hs_bootstrap_init(hs_bootstrap *bootstrap, const hs_blocks *blocks, size_t word);
+/* Draws from the blocks whose given word is not 0, as often as there are such blocks. n_different: of their
+ * texts, or SIZE_MAX. Two bootstraps of the same blocks have the same draws. */
+void hs_bootstrap_init(hs_bootstrap *bootstrap, const hs_blocks *blocks, size_t word, size_t n_different);
 /* Sums a number of each block over the blocks of each draw. */
 void hs_bootstrap_draw(const hs_bootstrap *bootstrap, const double by_block[HS_BLOCKS_MAX], hs_draws ret);
 
@@ -74,3 +76,6 @@ double hs_student_975(double freedom);
 /* Adjusts n p-values by Benjamini and Hochberg (1995), so that a limit bounds the fraction of false
  * discoveries. NAN stays. scratch is [n]. */
 void hs_p_adjust(double *p, size_t n, size_t *scratch);
+
+/* Adds n words. They may wrap around, as sums of a damaged checkpoint do. */
+void hs_words_add(int64_t *words, const int64_t *from, size_t n);

@@ -13,7 +13,7 @@ struct hs_chance {
     uint64_t totals[HS_CHANCE_KINDS];
     uint32_t *shares[HS_CHANCE_KINDS]; /* [tokens_max], by distance */
     int32_t *first, *sentences;        /* [tokens_max] */
-    uint8_t *ends;                     /* [tokens_max]: tokens that end a sentence */
+    uint8_t *ends, *ordinary;          /* [tokens_max]: tokens that end a sentence; that are not special */
 };
 
 static void layout(hs_chance *c, size_t tokens_max, hs__arena *arena)
@@ -24,6 +24,7 @@ static void layout(hs_chance *c, size_t tokens_max, hs__arena *arena)
     c->first = hs__arena_take(arena, tokens_max * sizeof *c->first);
     c->sentences = hs__arena_take(arena, tokens_max * sizeof *c->sentences);
     c->ends = hs__arena_take(arena, tokens_max);
+    c->ordinary = hs__arena_take(arena, tokens_max);
 }
 
 size_t hs_chance_bytes(size_t tokens_max)
@@ -49,13 +50,16 @@ void hs_chance_destroy(hs_chance *chance)
     free(chance);
 }
 
-/* Counts the pairs at distance d of each kind. */
-static HS_CLONES void pairs_count(const int32_t *restrict first, const int32_t *restrict sentences, size_t n,
-                                  size_t d, uint32_t ret_counts[HS_CHANCE_KINDS])
+/* Counts the pairs at distance d of each kind. Returns the number of those without special tokens. */
+static HS_CLONES uint32_t pairs_count(const int32_t *restrict first, const int32_t *restrict sentences,
+                                      const uint8_t *restrict ordinary, size_t n, size_t d,
+                                      uint32_t ret_counts[HS_CHANCE_KINDS])
 {
-    uint32_t repeated = 0, same_sentence = 0, both = 0;
+    uint32_t repeated = 0, same_sentence = 0, both = 0, n_ordinary = 0;
     for (size_t i = 0; i + d < n; i++) {
-        const uint32_t is_repeated = first[i] == first[i + d], is_same = sentences[i] == sentences[i + d];
+        const uint32_t is_repeated = first[i] == first[i + d], is_ordinary = ordinary[i] & ordinary[i + d],
+                       is_same = is_ordinary & (sentences[i] == sentences[i + d]);
+        n_ordinary += is_ordinary;
         repeated += is_repeated;
         same_sentence += is_same;
         both += is_repeated & is_same;
@@ -63,23 +67,31 @@ static HS_CLONES void pairs_count(const int32_t *restrict first, const int32_t *
     ret_counts[HS_CHANCE_REPEATED] = repeated;
     ret_counts[HS_CHANCE_SAME_SENTENCE] = same_sentence;
     ret_counts[HS_CHANCE_BOTH] = both;
+    return n_ordinary;
+}
+
+/* Returns part / size in units of 2^-31; 0 of nothing. */
+static uint32_t share_of(uint64_t part, uint64_t size)
+{
+    return size ? (uint32_t)(((part << HS_CHANCE_BITS) + size / 2) / size) : 0;
 }
 
 void hs_chance_find(hs_chance *c, const hs_corpus_text *text)
 {
     const size_t T = c->n_tokens = text->n_tokens;
     uint32_t counts[HS_CHANCE_KINDS];
-    for (size_t i = 0; i < T; i++)
+    for (size_t i = 0; i < T; i++) {
         c->ends[i] = text->roles[i] == HS_ROLE_SENTENCE_END;
+        c->ordinary[i] = !text->special[i];
+    }
     hs_sentences_find(c->ends, text->texts, text->special, T, c->sentences);
     hs_repeats_find(text->ids, T, c->first);
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
         c->totals[kind] = c->shares[kind][0] = 0;
     for (size_t d = 1; d < T; d++) {
-        const uint64_t n = T - d;
-        pairs_count(c->first, c->sentences, T, d, counts);
+        const uint64_t n_ordinary = pairs_count(c->first, c->sentences, c->ordinary, T, d, counts);
         for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++) {
-            c->shares[kind][d] = (uint32_t)((((uint64_t)counts[kind] << HS_CHANCE_BITS) + n / 2) / n);
+            c->shares[kind][d] = share_of(counts[kind], kind == HS_CHANCE_REPEATED ? T - d : n_ordinary);
             c->totals[kind] += counts[kind];
         }
     }
@@ -98,8 +110,10 @@ static HS_CLONES uint64_t product_sum(const uint32_t *restrict a, const uint32_t
     return sum;
 }
 
-void hs_chance_expect(const hs_chance *c, const uint32_t *distances, uint64_t ret_expected[HS_CHANCE_KINDS])
+void hs_chance_expect(const hs_chance *c, const uint32_t *distances, const uint32_t *ordinary,
+                      uint64_t ret_expected[HS_CHANCE_KINDS])
 {
     for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
-        ret_expected[kind] = product_sum(c->shares[kind], distances, c->n_tokens);
+        ret_expected[kind] =
+            product_sum(c->shares[kind], kind == HS_CHANCE_REPEATED ? distances : ordinary, c->n_tokens);
 }

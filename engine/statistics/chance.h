@@ -2,8 +2,9 @@
  *
  * Near tokens share a sentence more often than far ones. So each distance has shares of its own: of the
  * text's pairs i, i + d, the fraction that is repeated, and the fraction in one sentence. The expected number
- * among high pairs is the sum over them of the share at their distance. Shares are integers, so expected
- * numbers are exact sums and merge in any order. */
+ * among high pairs is the sum over them of the share at their distance. Special tokens are in no sentence:
+ * the shares of sentences, and their expected numbers, are of pairs without them. Shares are integers, so
+ * expected numbers are exact sums and merge in any order. */
 #pragma once
 
 #include "engine/statistics/statistics.h"
@@ -32,9 +33,9 @@ void hs_chance_find(hs_chance *chance, const hs_corpus_text *text);
 /* Returns how many of all the text's pairs are of a kind. */
 uint64_t hs_chance_total(const hs_chance *chance, hs_chance_kind kind);
 
-/* Returns the expected numbers among pairs, of which distances [n_tokens] has the number at each distance. At
- * most 2^54. */
-void hs_chance_expect(const hs_chance *chance, const uint32_t *distances,
+/* Returns the expected numbers among pairs, of which distances [n_tokens] has the number at each distance,
+ * and ordinary [n_tokens] that of pairs without special tokens. At most 2^54. */
+void hs_chance_expect(const hs_chance *chance, const uint32_t *distances, const uint32_t *ordinary,
                       uint64_t ret_expected[HS_CHANCE_KINDS]);
 
 /* Adds an expected number to a real number of sums. */

@@ -16,6 +16,7 @@ enum {
     BIN_CONFIDENCE,
     HIGH,
     REPEATED,
+    ORDINARY,
     SAME_SENTENCE,
     DISTANCE,
     TEXTS_WITH_HIGH,
@@ -62,6 +63,7 @@ static const hs_array_row rows[] = {
     [HIGH] = {"label_high", BY_CELL, "pairs",
               "high of the texts of a label that the model labels wrong, and right"},
     [REPEATED] = {"label_repeated", BY_CELL, "pairs", "repeated of these texts"},
+    [ORDINARY] = {"label_high_ordinary", BY_CELL, "pairs", "high_ordinary of these texts"},
     [SAME_SENTENCE] = {"label_same_sentence", BY_CELL, "pairs", "same_sentence of these texts"},
     [DISTANCE] = {"label_distance_sum", BY_CELL, "tokens", "distances of high pairs of these texts, summed"},
     [TEXTS_WITH_HIGH] = {"label_texts_with_high", BY_CELL, "texts", "texts_with_high of these texts"},
@@ -124,6 +126,7 @@ void hs_labels_head_add(hs_sums *labels, const hs_labelled_text *text, size_t l,
     const size_t at = cell(labels, text->label, text->predicted == text->label, l, h);
     hs_sums_at(labels, HIGH)[at] += (int64_t)o->high_pairs;
     hs_sums_at(labels, REPEATED)[at] += (int64_t)o->repeated_pairs;
+    hs_sums_at(labels, ORDINARY)[at] += (int64_t)o->ordinary_pairs;
     hs_sums_at(labels, SAME_SENTENCE)[at] += (int64_t)o->same_sentence_pairs;
     hs_sums_at(labels, DISTANCE)[at] += (int64_t)o->distance_sum;
     hs_sums_at(labels, TEXTS_WITH_HIGH)[at] += o->high_pairs > 0;
@@ -224,13 +227,14 @@ uint64_t hs_labels_group_texts(const hs_sums *labels, hs_labels_group group)
 
 /* Sums of a layer over its heads. */
 typedef struct layer_sums {
-    double high, repeated, same_sentence, distance, texts_with_high, focal, separator;
+    double high, ordinary, repeated, same_sentence, distance, texts_with_high, focal, separator;
 } layer_sums;
 
 static void layer_add(const hs_sums *labels, size_t at, layer_sums *sums)
 {
     sums->high += (double)hs_sums_at(labels, HIGH)[at];
     sums->repeated += (double)hs_sums_at(labels, REPEATED)[at];
+    sums->ordinary += (double)hs_sums_at(labels, ORDINARY)[at];
     sums->same_sentence += (double)hs_sums_at(labels, SAME_SENTENCE)[at];
     sums->distance += (double)hs_sums_at(labels, DISTANCE)[at];
     sums->texts_with_high += (double)hs_sums_at(labels, TEXTS_WITH_HIGH)[at];
@@ -249,7 +253,7 @@ hs_labels_layer hs_labels_layer_read(const hs_sums *labels, hs_labels_group grou
                     layer_add(labels, cell(labels, c, right, l, h), &sums);
     const double n_maps = (double)hs_labels_group_texts(labels, group) * (double)n_heads;
     return (hs_labels_layer){.repeated_share = ratio(sums.repeated, sums.high),
-                             .same_sentence_share = ratio(sums.same_sentence, sums.high),
+                             .same_sentence_share = ratio(sums.same_sentence, sums.ordinary),
                              .mean_distance = ratio(sums.distance, sums.high),
                              .focal_share = ratio(sums.focal, sums.texts_with_high),
                              .separator_attention = ratio(sums.separator, n_maps)};

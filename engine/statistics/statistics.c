@@ -11,74 +11,23 @@
 
 /* "hs-stats" read as a little-endian word, so that another byte order is another magic. */
 #define MAGIC   UINT64_C(0x73746174732d7368)
-#define VERSION UINT64_C(2)
+#define VERSION UINT64_C(4)
 
-static const char *const field_axes[HS__N_FIELDS] = {
-#define X(name, axes) axes,
-    HS__STATS_FIELDS(X)
-#undef X
-};
-
-size_t hs__stats_axis(const hs__stats_header *header, char axis)
+/* Each row begins on a cache line. */
+static size_t field_words(size_t field, const size_t *lengths)
 {
-    switch (axis) {
-    case 'p':
-        return header->n_parts;
-    case 't':
-        return header->n_thresholds;
-    case 'l':
-        return header->n_layers;
-    case 'h':
-        return header->n_heads;
-    case 'w':
-        return header->tokens_max;
-    case 'v':
-        return header->vocab_size;
-    case 'u':
-        return header->n_heads + 1;
-    case 's':
-        return HS_CORPUS_SHARE_BINS;
-    case 'n':
-        return HS__N_BINS;
-    case 'c':
-        return HS_CORPUS_BINS;
-    case 'm':
-        return HS_ROLE_COUNT;
-    case 'q':
-        return HS__PROFILE_N;
-    case 'd':
-        return hs__stats_distance_heads(header);
-    case 'e':
-        return header->masked ? 4 : 0;
-    case 'z':
-        return header->crosses ? 0 : 2;
-    case 'k':
-        return header->crosses ? hs__stats_cells(header) : 0;
-    case 'b':
-        return hs__stats_cells(header);
-    case 'x':
-        return hs__stats_step(header) > 1 ? hs__stats_cells(header) : 0;
-    case 'y':
-        return hs__stats_step(header) > 1;
-    default:
-        return (size_t)(axis - '0');
-    }
-}
-
-size_t hs__stats_field_words(const hs__stats_header *header, hs__field field)
-{
-    size_t n = 1;
-    for (const char *axis = field_axes[field]; *axis; axis++)
-        n *= hs__stats_axis(header, *axis);
-    return n;
+    const size_t line = HS_LINE_BYTES / sizeof(int64_t);
+    return (hs_row_words(hs__stats_rows, field, lengths) + line - 1) / line * line;
 }
 
 /* At most 2^56, for options within their bounds. */
 static uint64_t words_count(const hs__stats_header *header)
 {
+    size_t lengths[HS__STATS_LENGTHS];
     uint64_t n = 0;
-    for (int field = 0; field < HS__N_FIELDS; field++)
-        n += hs__stats_field_words(header, (hs__field)field);
+    hs__stats_lengths(header, lengths);
+    for (size_t field = 0; field < HS__N_FIELDS; field++)
+        n += field_words(field, lengths);
     return n;
 }
 
@@ -208,14 +157,11 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
 
 /* ---- lifetime ---- */
 
-/* Returns the header's place in a block of zeros. The maps after it then begin on cache lines. */
-static hs__stats_header *header_place(const hs__stats_header *header, void *block)
+/* Returns the header's place in a block of zeros. The words after it then begin on a cache line. */
+static hs__stats_header *header_place(void *block)
 {
-    size_t maps = sizeof *header;
-    for (int field = 0; field < HS__F_LOCATION; field++)
-        maps += hs__stats_field_words(header, (hs__field)field) * sizeof(int64_t);
-    return (hs__stats_header *)((char *)block +
-                                (HS_LINE_BYTES - ((uintptr_t)block + maps) % HS_LINE_BYTES) % HS_LINE_BYTES);
+    const uintptr_t words = (uintptr_t)block + sizeof(hs__stats_header);
+    return (hs__stats_header *)((char *)block + (HS_LINE_BYTES - words % HS_LINE_BYTES) % HS_LINE_BYTES);
 }
 
 /* An empty state under a header that was checked, with scratch if texts are to be added at once; NULL when
@@ -236,13 +182,15 @@ static hs_corpus_stats *stats_make(const hs__stats_header *header, bool adds, hs
         return NULL;
     }
     hs_memory_huge(stats->block, n_bytes);
-    stats->header = header_place(header, stats->block);
+    stats->header = header_place(stats->block);
     *stats->header = *header;
     stats->header->n_words = words_count(header);
+    hs__stats_lengths(header, stats->lengths);
     int64_t *words = (int64_t *)(stats->header + 1);
-    for (int field = 0; field < HS__N_FIELDS; field++) {
-        stats->fields[field] = words;
-        words += hs__stats_field_words(header, (hs__field)field);
+    for (size_t field = 0; field < HS__N_FIELDS; field++) {
+        const size_t n = field_words(field, stats->lengths);
+        stats->fields[field] = n ? words : NULL;
+        words += n;
     }
     return stats;
 }

@@ -94,6 +94,13 @@ typedef struct hs_corpus_text {
 /* The most texts of a batch: a head's sums are loaded once for all of them. Long texts
  * come alone, because the sums over a layer's heads are kept for each text of a batch. */
 #define HS_CORPUS_BATCH 8
+
+/* Returns the number of pairs i < j of n tokens. */
+static inline size_t hs_pairs_of(size_t n)
+{
+    return n > 1 ? n * (n - 1) / 2 : 0;
+}
+
 static inline size_t hs_corpus_batch_max(size_t tokens_max, hs_corpus_distance distances)
 {
     const size_t tokens = 4096, n = distances || tokens_max > tokens ? 1 : tokens / tokens_max;
@@ -110,7 +117,8 @@ HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_cor
 /* Figures of one head in one text at the main threshold, as in hs_head_summary. */
 typedef struct hs_corpus_observation {
     uint64_t high_pairs, repeated_pairs, same_sentence_pairs;
-    uint64_t distance_sum;                                                 /* of high pairs */
+    uint64_t ordinary_pairs; /* of high pairs, those without special tokens, which are in no sentence */
+    uint64_t distance_sum;   /* of high pairs */
     float repeated_share, same_sentence_share, mean_distance, focal_share; /* NAN when E is empty */
     float separator_attention;
     uint64_t both_pairs;                /* repeated, and in one sentence */
@@ -127,6 +135,13 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
 /* Returns the number of high pairs of the last head at threshold t by distance j - i: [n_tokens] of its text.
  * Borrowed from stats, valid until the next head. */
 const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t);
+
+/* The same of pairs without special tokens. */
+const uint32_t *hs_corpus_batch_ordinary(const hs_corpus_stats *stats, size_t t);
+
+/* Returns how many thresholds the N of each pair of the last head reaches: row i has pair j at [i * stride +
+ * j], 0 for i = j. Borrowed from stats, valid until the next head. */
+const uint8_t *hs_corpus_batch_levels(const hs_corpus_stats *stats, size_t *ret_stride);
 
 /* Counts the repeated pairs of text k of the batch that are farther apart than each of n distances: those
  * of all its pairs, and of the last head's E at threshold t. The last head must be of that text. */
@@ -179,7 +194,7 @@ HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs
 
 /* ---- arrays: docs/reference/arrays.md, by their names there ---- */
 
-#define HS_CORPUS_ARRAYS_MAX 80
+#define HS_CORPUS_ARRAYS_MAX 96
 
 /* Lists the arrays in the order of docs/reference/arrays.md and returns their number. Maps are full:
  * symmetric ones are mirrored, `location` is 0 for i >= j. */
@@ -190,6 +205,9 @@ bool hs_corpus_array_find(const hs_corpus_stats *stats, const char *name, hs_cor
 size_t hs_corpus_arrays_of(const hs_corpus_options *options,
                            hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
 
+/* Continues a digest with the rows of the arrays, which a checkpoint has. */
+uint64_t hs_corpus_rows_digest(uint64_t digest);
+
 /* Writes elements [first, first + n) in row-major order to ret: int64_t or double. */
 void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *array, size_t first, size_t n,
                           void *ret);
@@ -198,7 +216,7 @@ void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *a
 
 /* Expected figures of pairs drawn uniformly from all i < j of the same texts. */
 typedef struct hs_corpus_chance {
-    double repeated, same_sentence, repeated_same_sentence; /* fractions */
+    double repeated, same_sentence, repeated_same_sentence; /* fractions; the last two of ordinary pairs */
     double mean_distance, median_distance;
 } hs_corpus_chance;
 hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats);
@@ -211,6 +229,7 @@ typedef struct hs_corpus_figure {
 /* One head at threshold t (d' and auc do not depend on it). Lift is fraction / chance. */
 typedef struct hs_corpus_head {
     uint64_t high;            /* sum of |E| */
+    uint64_t high_ordinary;   /* of them, pairs without special tokens: those of sentences are shares of it */
     uint64_t texts_with_high; /* texts whose E is not empty */
     hs_corpus_figure repeated_share, same_sentence_share, mean_distance;
     hs_corpus_figure focal_share; /* mean over texts with E */
@@ -235,7 +254,7 @@ hs_corpus_masked hs_corpus_masked_read(const hs_corpus_stats *stats);
 
 /* One layer at threshold t; fractions and distances are pooled over its heads. */
 typedef struct hs_corpus_layer {
-    uint64_t high;
+    uint64_t high, high_ordinary;
     double repeated_share, same_sentence_share, repeated_same_sentence_share;
     double mean_distance, median_distance;
     double unique_focal;          /* mean number of different focal ids, over texts */

@@ -99,6 +99,7 @@ static void facts_layout(size_t stride, hs__arena *arena, hs__stats_facts *facts
     facts->repeats = hs__arena_take(arena, stride * sizeof(int32_t));
     facts->sentences = hs__arena_take(arena, stride * sizeof(int32_t));
     facts->sentence_ends = hs__arena_take(arena, stride * sizeof(int32_t));
+    facts->specials = hs__arena_take(arena, stride * sizeof(int32_t));
     facts->roles = hs__arena_take(arena, stride);
     facts->high_mask = hs__arena_take(arena, stride * sizeof(uint32_t));
     facts->columns = hs__arena_floats(arena, stride);
@@ -121,10 +122,12 @@ static void scratch_layout(hs__stats_scratch *s, const hs__stats_header *header,
     s->map.diagonals = hs__arena_take(arena, P * P);
     s->map.bins = hs__arena_take(arena, W * P);
     s->map.hist = hs__arena_take(arena, HS__HIST_BINS * sizeof(uint32_t));
+    s->map.special = hs__arena_take(arena, HS__SIGNAL * sizeof(uint32_t));
     s->map.strata = hs__arena_take(arena, HS_CORPUS_STRATA * HS__HIST_BINS * sizeof(uint32_t));
     s->map.by_distance = hs__arena_take(arena, 4 * P * sizeof(double));
     s->map.degrees = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->map.distances = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
+    s->map.ordinary = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
     s->locations = hs__arena_take(arena, W * P);
     s->cells = (hs__cells){.window = W, .step = hs__stats_step(header), .n = hs__stats_cells(header)};
     s->batch = hs__arena_take(arena, 2 * hs__stats_attention_rows(&s->cells, batch_max(header)) * W *
@@ -182,6 +185,23 @@ static size_t share_bin(uint64_t part, uint64_t size)
 }
 
 /* ---- the text ---- */
+
+/* Finds where sentences end. A special token is in none, so it stands alone. */
+static void sentences_bound(hs__stats_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    facts->n_same_sentence = facts->n_specials = 0;
+    for (size_t i = T; i-- > 0;) {
+        const bool is_last = i + 1 == T || facts->special[i] || facts->special[i + 1] ||
+                             facts->sentences[i + 1] != facts->sentences[i];
+        facts->sentence_ends[i] = is_last ? (int32_t)(i + 1) : facts->sentence_ends[i + 1];
+        facts->n_same_sentence += (size_t)facts->sentence_ends[i] - (i + 1);
+    }
+    for (size_t i = 0; i < T; i++)
+        if (facts->special[i])
+            facts->specials[facts->n_specials++] = (int32_t)i;
+}
+
 static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__stats_facts *facts)
 {
     const hs__stats_header *header = stats->header;
@@ -206,12 +226,7 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
         }
         last[first] = (uint32_t)i;
     }
-    facts->n_same_sentence = 0;
-    for (size_t i = T; i-- > 0;) {
-        const bool is_last = i + 1 == T || facts->sentences[i + 1] != facts->sentences[i];
-        facts->sentence_ends[i] = is_last ? (int32_t)(i + 1) : facts->sentence_ends[i + 1];
-        facts->n_same_sentence += (size_t)facts->sentence_ends[i] - (i + 1);
-    }
+    sentences_bound(facts);
 }
 
 /* The share of attention that an even spread keeps within sentences, special tokens being in none. */
@@ -235,7 +250,8 @@ static void chance_add(hs_corpus_stats *stats, const hs__stats_facts *facts)
     const size_t T = facts->n_tokens;
     stats->fields[HS__F_TEXTS][0]++;
     stats->fields[HS__F_TOKENS][0] += (int64_t)T;
-    stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
+    stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)hs_pairs_of(T);
+    stats->fields[HS__F_ALL_ORDINARY][0] += (int64_t)hs_pairs_of(T - facts->n_specials);
     stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
     stats->fields[HS__F_SENTENCES][0] += facts->sentences[T - 1] + 1;
     if (!stats->header->crosses)
@@ -272,7 +288,7 @@ static void attended_add(hs_corpus_stats *stats, size_t n_tokens, size_t n_keys)
 
 /* One text's E in one head at one threshold. */
 typedef struct head_tally {
-    uint64_t high, repeated, same_sentence, both, distances, focal_pairs;
+    uint64_t high, ordinary, repeated, same_sentence, both, distances, focal_pairs;
     int32_t focal; /* position, -1 when E is empty */
 } head_tally;
 
@@ -287,6 +303,14 @@ static inline __attribute__((always_inline)) void distances_sum(const uint32_t *
     }
     tally->high = pairs;
     tally->distances = sum;
+}
+
+static inline __attribute__((always_inline)) uint64_t counts_sum(const uint32_t *counts, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t d = 0; d < n; d++)
+        sum += counts[d];
+    return sum;
 }
 
 /* Pairs of E that hold an id, at its first position, 0 at the others: from the tokens' degrees. Pairs of
@@ -334,6 +358,7 @@ static HS_CLONES void tallies_sum(const hs__stats_map *map, size_t n_tokens, hea
 {
     for (size_t t = 0; t < map->n_thresholds; t++) {
         distances_sum(map->distances + t * map->stride, n_tokens, &tallies[t]);
+        tallies[t].ordinary = counts_sum(map->ordinary + t * map->stride, n_tokens);
         focal_find(map->degrees + t * map->stride, n_tokens, &tallies[t]);
     }
 }
@@ -364,20 +389,23 @@ static void tally_add(hs_corpus_stats *stats, const hs__stats_facts *facts, cons
         return;
     const size_t cell = hs__stats_cell(stats, t, l, h);
     const size_t part = cell + facts->part * header->n_thresholds * header->n_layers * header->n_heads;
-    stats->fields[HS__F_HIGH][part] += (int64_t)tally->high;
-    stats->fields[HS__F_REPEATED][part] += (int64_t)tally->repeated;
-    stats->fields[HS__F_SAME_SENTENCE][part] += (int64_t)tally->same_sentence;
-    stats->fields[HS__F_BOTH][part] += (int64_t)tally->both;
-    stats->fields[HS__F_DISTANCE_SUM][part] += (int64_t)tally->distances;
-    stats->fields[HS__F_TEXTS_WITH_HIGH][part]++;
-    stats->fields[HS__F_FOCAL_SHARE_SUM][part] +=
+    stats->fields[HS__F_PART_HIGH][part] += (int64_t)tally->high;
+    stats->fields[HS__F_PART_HIGH_ORDINARY][part] += (int64_t)tally->ordinary;
+    stats->fields[HS__F_PART_REPEATED][part] += (int64_t)tally->repeated;
+    stats->fields[HS__F_PART_SAME_SENTENCE][part] += (int64_t)tally->same_sentence;
+    stats->fields[HS__F_PART_BOTH][part] += (int64_t)tally->both;
+    stats->fields[HS__F_PART_DISTANCE_SUM][part] += (int64_t)tally->distances;
+    stats->fields[HS__F_PART_TEXTS_WITH_HIGH][part]++;
+    stats->fields[HS__F_PART_FOCAL_SHARE_SUM][part] +=
         (int64_t)nearbyint((double)tally->focal_pairs / (double)tally->high / HS__SHARE_UNIT);
 
     const size_t bins = cell * HS_CORPUS_SHARE_BINS;
     stats->fields[HS__F_REPEATED_HIST][bins + share_bin(tally->repeated, tally->high)]++;
-    stats->fields[HS__F_SAME_SENTENCE_HIST][bins + share_bin(tally->same_sentence, tally->high)]++;
-    stats->fields[HS__F_BOTH_HIST][bins + share_bin(tally->both, tally->high)]++;
     stats->fields[HS__F_FOCAL_HIST][bins + share_bin(tally->focal_pairs, tally->high)]++;
+    if (tally->ordinary) {
+        stats->fields[HS__F_SAME_SENTENCE_HIST][bins + share_bin(tally->same_sentence, tally->ordinary)]++;
+        stats->fields[HS__F_BOTH_HIST][bins + share_bin(tally->both, tally->ordinary)]++;
+    }
 
     counts_add(stats->scratch->map.distances + t * stats->scratch->stride, facts->n_tokens,
                stats->fields[HS__F_DISTANCE] + cell * header->tokens_max);
@@ -398,6 +426,8 @@ static void head_maps_add(hs_corpus_stats *stats, const hs__stats_facts *facts, 
         for (size_t k = 0; k < 3; k++)
             hs__stats_fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }
+    for (size_t bin = 0; bin < HS__N_BINS; bin++)
+        stats->fields[HS__F_SPECIAL_HIST][index * HS__N_BINS + bin] += map->special[bin];
     hs__stats_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
                            stats->scratch->locations);
 }
@@ -434,11 +464,12 @@ static float share_of(uint64_t part, uint64_t size)
 static void observe_similarity(const head_tally *tally, hs_corpus_observation *ret)
 {
     ret->high_pairs = tally->high;
+    ret->ordinary_pairs = tally->ordinary;
     ret->repeated_pairs = tally->repeated;
     ret->same_sentence_pairs = tally->same_sentence;
     ret->distance_sum = tally->distances;
     ret->repeated_share = share_of(tally->repeated, tally->high);
-    ret->same_sentence_share = share_of(tally->same_sentence, tally->high);
+    ret->same_sentence_share = share_of(tally->same_sentence, tally->ordinary);
     ret->mean_distance = share_of(tally->distances, tally->high);
     ret->focal_share = share_of(tally->focal_pairs, tally->high);
     ret->focal_ratio = tally->high ? (double)tally->focal_pairs / (double)tally->high : 0;
@@ -450,7 +481,7 @@ static uint64_t bins_sum(const hs__stats_map *map, size_t first, size_t end)
 {
     uint64_t sum = 0;
     for (size_t bin = first; bin < end; bin++)
-        sum += (uint64_t)map->hist[bin] + map->hist[HS__SIGNAL + bin];
+        sum += (uint64_t)map->hist[bin] + map->hist[HS__SIGNAL + bin] + map->special[bin];
     return sum;
 }
 
@@ -686,6 +717,17 @@ const uint32_t *hs_corpus_batch_distances(const hs_corpus_stats *stats, size_t t
     return stats->scratch->map.distances + t * stats->scratch->stride;
 }
 
+const uint32_t *hs_corpus_batch_ordinary(const hs_corpus_stats *stats, size_t t)
+{
+    return stats->scratch->map.ordinary + t * stats->scratch->stride;
+}
+
+const uint8_t *hs_corpus_batch_levels(const hs_corpus_stats *stats, size_t *ret_stride)
+{
+    *ret_stride = stats->scratch->stride;
+    return stats->scratch->map.levels;
+}
+
 void hs_corpus_batch_strata(const hs_corpus_stats *stats, size_t k, const float *similarity,
                             hs_corpus_strata *ret)
 {
@@ -718,10 +760,9 @@ hs_corpus_layer_observation hs_corpus_batch_layer(const hs_corpus_stats *stats)
 
 void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss)
 {
-    int64_t *sums = stats->fields[HS__F_MASKED];
     if (!stats->header->masked)
         return;
-    sums[0] += (int64_t)n_masked;
-    sums[1] += (int64_t)n_right;
-    hs__stats_fixed_add(sums + 2, loss);
+    stats->fields[HS__F_MASKED_TOKENS][0] += (int64_t)n_masked;
+    stats->fields[HS__F_MASKED_RIGHT][0] += (int64_t)n_right;
+    hs__stats_fixed_add(stats->fields[HS__F_MASKED_LOSS], loss);
 }

@@ -36,12 +36,14 @@ typedef struct hs__stats_facts {
     int32_t *repeats; /* positions of the tokens that are not the first of their id */
     size_t n_repeats;
     int32_t *sentences;     /* sentence number */
-    int32_t *sentence_ends; /* where the token's sentence ends (half-open) */
+    int32_t *sentence_ends; /* where the token's sentence ends (half-open); special tokens are in none */
     size_t n_same_sentence; /* pairs */
     const uint8_t *special; /* of the text */
-    uint8_t *roles;         /* hs_role of each token */
-    uint32_t *high_mask;    /* of the map at hand: all ones in columns of H */
-    float *columns;         /* of the layer at hand: column sums over its heads */
+    int32_t *specials;      /* positions of special tokens */
+    size_t n_specials;
+    uint8_t *roles;      /* hs_role of each token */
+    uint32_t *high_mask; /* of the map at hand: all ones in columns of H */
+    float *columns;      /* of the layer at hand: column sums over its heads */
     float *similarity_sum,
         *normalized_sum; /* hs__stats_sums_row, of the layer at hand: S and N, i < j, over its heads */
 } hs__stats_facts;
@@ -58,11 +60,13 @@ typedef struct hs__stats_map {
     uint8_t *bins;        /* [T][stride]: bin of N, for i < j, and HS__SIGNAL */
     double moments[2][3]; /* noise, signal: number of pairs, sum of N, sum of N^2 */
     uint32_t *hist;       /* [HS__HIST_BINS]: noise, then signal */
-    uint32_t *strata;     /* [HS_CORPUS_STRATA][HS__HIST_BINS]: the same by distance */
-    double *by_distance;  /* [4][stride]: sums of N and N^2 of all pairs, then of signal pairs */
+    uint32_t *special;    /* [HS__SIGNAL]: pairs with a special token, which are neither */
+    uint32_t *strata;     /* [HS_CORPUS_STRATA][HS__HIST_BINS]: hist by distance */
+    double *by_distance;  /* [4][stride]: sums of N and N^2 of ordinary pairs, then of signal pairs */
     float reciprocal;     /* N is S times it */
     uint32_t *degrees;    /* [t][stride]: pairs of E that hold the token */
     uint32_t *distances;  /* [t][stride]: pairs of E by j - i */
+    uint32_t *ordinary;   /* [t][stride]: the same of pairs without special tokens */
     uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
 } hs__stats_map;
 

@@ -1,183 +1,28 @@
-/* statistics_read.c - reads the state: the arrays of docs/reference/arrays.md, the figures of a report. */
+/* statistics_read.c - reads the state: the arrays of a run, their elements, and the figures of a report. */
 #include "engine/statistics/statistics_state.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-/* The way in which an array is made of fields. */
-typedef enum source {
-    FROM_COUNTS, /* the field itself */
-    FROM_PARTS,  /* summed over its first axis, the parts */
-    FROM_SHARES, /* the field in units of HS__SHARE_UNIT */
-    FROM_PARTS_SHARES,
-    FROM_WHOLE,    /* the last axis is an integer and a fraction */
-    FROM_MIRRORED, /* [l][integer, fraction][i][j] of i < j, shown on both sides of the diagonal */
-    FROM_ATTENTION,
-    FROM_OTHER_COLUMNS, /* attention less that in the columns of H */
-    FROM_OFF_DIAGONAL,  /* and less the diagonal */
-    FROM_BOTH_HISTS,
-    FROM_FOCUS_IDS,
-    FROM_FOCUS_COUNTS,
-    FROM_THRESHOLDS,
-    FROM_LAYERS,
-    FROM_MAP_STEP,
-    FROM_PROFILES, /* figures of them, in the order of HS__PROFILE_..., as means over texts */
-    FROM_OFFSETS,
-    FROM_LABELS,
-    FROM_DISTANCES,
-    FROM_MASKED_RIGHT, /* words of the field: the second */
-    FROM_MASKED_LOSS,  /* and the last two */
-} source;
+/* ---- the arrays of a run ---- */
 
-/* axes as in HS__STATS_FIELDS, f: the ids of the focus lists, o: offsets of a profile. */
-static const struct array_source {
-    const char *name, *axes;
-    source source;
-    hs__field field;
-    bool is_float;
-} sources[] = {
-    {"thresholds", "t", FROM_THRESHOLDS, HS__N_FIELDS, true},
-    {"layers", "l", FROM_LAYERS, HS__N_FIELDS, false},
-    {"map_step", "", FROM_MAP_STEP, HS__N_FIELDS, false},
-    {"texts", "", FROM_COUNTS, HS__F_TEXTS, false},
-    {"tokens", "", FROM_COUNTS, HS__F_TOKENS, false},
-    {"all_pairs", "", FROM_COUNTS, HS__F_ALL_PAIRS, false},
-    {"all_repeated", "", FROM_COUNTS, HS__F_ALL_REPEATED, false},
-    {"all_same_sentence", "", FROM_COUNTS, HS__F_ALL_SAME_SENTENCE, false},
-    {"all_repeated_same_sentence", "", FROM_COUNTS, HS__F_ALL_BOTH, false},
-    {"all_distance", "w", FROM_COUNTS, HS__F_ALL_DISTANCE, false},
-    {"high", "tlh", FROM_PARTS, HS__F_HIGH, false},
-    {"repeated", "tlh", FROM_PARTS, HS__F_REPEATED, false},
-    {"same_sentence", "tlh", FROM_PARTS, HS__F_SAME_SENTENCE, false},
-    {"repeated_same_sentence", "tlh", FROM_PARTS, HS__F_BOTH, false},
-    {"repeated_hist", "tlhs", FROM_COUNTS, HS__F_REPEATED_HIST, false},
-    {"repeated_same_sentence_hist", "tlhs", FROM_COUNTS, HS__F_BOTH_HIST, false},
-    {"same_sentence_hist", "tlhs", FROM_COUNTS, HS__F_SAME_SENTENCE_HIST, false},
-    {"focal_hist", "tlhs", FROM_COUNTS, HS__F_FOCAL_HIST, false},
-    {"texts_with_high", "tlh", FROM_PARTS, HS__F_TEXTS_WITH_HIGH, false},
-    {"distance", "tlhw", FROM_COUNTS, HS__F_DISTANCE, false},
-    {"location", "lhbb", FROM_COUNTS, HS__F_LOCATION, false},
-    {"focal_share_sum", "tlh", FROM_PARTS_SHARES, HS__F_FOCAL_SHARE_SUM, true},
-    {"unique_focal", "tlu", FROM_COUNTS, HS__F_UNIQUE_FOCAL, false},
-    {"attention_sum", "lhbb", FROM_ATTENTION, HS__F_ATTENTION, true},
-    {"attention_sum_no_columns", "lhbb", FROM_OTHER_COLUMNS, HS__F_ATTENTION, true},
-    {"attention_sum_no_columns_no_diagonal", "lhbb", FROM_OFF_DIAGONAL, HS__F_ATTENTION, true},
-    {"reached", "w", FROM_COUNTS, HS__F_REACHED, false},
-    {"similarity_sum", "lbb", FROM_MIRRORED, HS__F_SIMILARITY, true},
-    {"normalized_sum", "lbb", FROM_MIRRORED, HS__F_NORMALIZED, true},
-    {"first_similarity", "lbb", FROM_MIRRORED, HS__F_FIRST_SIMILARITY, true},
-    {"normalized_hist", "lhn", FROM_BOTH_HISTS, HS__F_SIGNAL_HIST, false},
-    {"column_hist", "lhc", FROM_COUNTS, HS__F_COLUMN_HIST, false},
-    {"signal_hist", "lhn", FROM_COUNTS, HS__F_SIGNAL_HIST, false},
-    {"noise_hist", "lhn", FROM_COUNTS, HS__F_NOISE_HIST, false},
-    {"signal_moments", "lh3", FROM_WHOLE, HS__F_SIGNAL_MOMENTS, true},
-    {"noise_moments", "lh3", FROM_WHOLE, HS__F_NOISE_MOMENTS, true},
-    {"focus_ids", "lf", FROM_FOCUS_IDS, HS__F_FOCUS, false},
-    {"focus_counts", "lf", FROM_FOCUS_COUNTS, HS__F_FOCUS, false},
-    {"attention_mass", "lhm", FROM_WHOLE, HS__F_MASS, true},
-    {"segmentation", "l3", FROM_COUNTS, HS__F_SEGMENTATION, false},
-    {"part_high", "ptlh", FROM_COUNTS, HS__F_HIGH, false},
-    {"part_repeated", "ptlh", FROM_COUNTS, HS__F_REPEATED, false},
-    {"part_same_sentence", "ptlh", FROM_COUNTS, HS__F_SAME_SENTENCE, false},
-    {"part_distance_sum", "ptlh", FROM_COUNTS, HS__F_DISTANCE_SUM, false},
-    {"part_texts_with_high", "ptlh", FROM_COUNTS, HS__F_TEXTS_WITH_HIGH, false},
-    {"part_focal_share_sum", "ptlh", FROM_SHARES, HS__F_FOCAL_SHARE_SUM, true},
-    {"sentences", "", FROM_COUNTS, HS__F_SENTENCES, false},
-    {"focal_ids", "lf", FROM_FOCUS_IDS, HS__F_FOCAL, false},
-    {"focal_counts", "lf", FROM_FOCUS_COUNTS, HS__F_FOCAL, false},
-    {"profiles_self", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_previous", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_next", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_first", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_separator", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_punctuation", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_same_token", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_same_sentence", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_entropy", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_entropy_first", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_confidence", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_mean_distance", "lh", FROM_PROFILES, HS__F_PROFILES, true},
-    {"profiles_offsets", "lho", FROM_OFFSETS, HS__F_PROFILES, true},
-    {"profiles_label", "lh", FROM_LABELS, HS__F_PROFILES, false},
-    {"even_same_sentence_sum", "", FROM_WHOLE, HS__F_EVEN_SAME_SENTENCE, true},
-    {"head_distances", "dd", FROM_DISTANCES, HS__F_DISTANCES, true},
-    {"masked_tokens", "", FROM_COUNTS, HS__F_MASKED, false},
-    {"masked_right", "", FROM_MASKED_RIGHT, HS__F_MASKED, false},
-    {"masked_loss_sum", "", FROM_MASKED_LOSS, HS__F_MASKED, true},
-    {"attention_reached", "bb", FROM_COUNTS, HS__F_ATTENDED, false},
-};
-enum { N_ARRAYS = sizeof sources / sizeof *sources };
-_Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX is too small");
-
-/* Rows of profiles are in the order of their figures. */
-static size_t profile_figure(const struct array_source *s)
+static size_t arrays_list(const size_t *lengths, hs_corpus_array *ret_arrays)
 {
-    size_t figure = 0;
-    while (s[-1].source == FROM_PROFILES) {
-        s--;
-        figure++;
+    size_t n = 0;
+    for (size_t k = 0; k < HS__N_FIELDS; k++) {
+        const hs_corpus_array array = hs_array_of(hs__stats_rows, k, lengths);
+        if (array.name && array.n_elements > 0)
+            ret_arrays[n++] = array;
     }
-    return figure;
+    return n;
 }
 
-/* Returns true for figures that a head has only if it attends to the tokens of its own text. */
-static bool needs_own_text(size_t figure)
-{
-    switch (figure) {
-    case HS__PROFILE_FIRST:
-    case HS__PROFILE_SEPARATOR:
-    case HS__PROFILE_PUNCTUATION:
-    case HS__PROFILE_ENTROPY:
-    case HS__PROFILE_ENTROPY_FIRST:
-    case HS__PROFILE_CONFIDENCE:
-        return false;
-    default:
-        return true;
-    }
-}
-
-/* Returns true for arrays that heads have only if they attend to the tokens of their own text. */
-static bool is_of_own_text(const struct array_source *s)
-{
-    switch (s->source) {
-    case FROM_OFF_DIAGONAL:
-    case FROM_OFFSETS:
-    case FROM_LABELS:
-        return true;
-    case FROM_PROFILES:
-        return needs_own_text(profile_figure(s));
-    default:
-        return false;
-    }
-}
-
-/* Lists the arrays of fields that are counted: a field without words has none. */
-static size_t arrays_list(const hs__stats_header *header, hs_corpus_array *ret_arrays)
-{
-    size_t n_arrays = 0;
-    for (size_t k = 0; k < N_ARRAYS; k++) {
-        const bool is_empty =
-            sources[k].field < HS__N_FIELDS && hs__stats_field_words(header, sources[k].field) == 0;
-        if (is_empty || (header->crosses && is_of_own_text(&sources[k])))
-            continue;
-        hs_corpus_array array = {
-            .name = sources[k].name, .is_float = sources[k].is_float, .n_elements = 1, .field = k};
-        for (const char *axis = sources[k].axes; *axis; axis++) {
-            const size_t n = *axis == 'f'   ? HS_CORPUS_FOCUS_MAX
-                             : *axis == 'o' ? 2 * HS_PROFILE_REACH + 1
-                                            : hs__stats_axis(header, *axis);
-            array.axes[array.n_axes++] = n;
-            array.n_elements *= n;
-        }
-        ret_arrays[n_arrays++] = array;
-    }
-    return n_arrays;
-}
+_Static_assert(HS__N_FIELDS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX is too small");
 
 size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
 {
-    return arrays_list(stats->header, ret_arrays);
+    return arrays_list(stats->lengths, ret_arrays);
 }
 
 bool hs_corpus_array_find(const hs_corpus_stats *stats, const char *name, hs_corpus_array *ret_array)
@@ -195,7 +40,11 @@ bool hs_corpus_array_find(const hs_corpus_stats *stats, const char *name, hs_cor
 size_t hs_corpus_arrays_of(const hs_corpus_options *options, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
 {
     hs__stats_header header;
-    return hs__stats_header_make(options, &header, NULL) ? 0 : arrays_list(&header, ret_arrays);
+    size_t lengths[HS__STATS_LENGTHS];
+    if (hs__stats_header_make(options, &header, NULL))
+        return 0;
+    hs__stats_lengths(&header, lengths);
+    return arrays_list(lengths, ret_arrays);
 }
 
 /* ---- elements ---- */
@@ -205,34 +54,38 @@ size_t hs_corpus_first_tokens(const hs_corpus_stats *stats)
     return hs__stats_step(stats->header) > 1 ? (size_t)stats->fields[HS__F_FIRST_TOKENS][0] : 0;
 }
 
+/* Sums a count of the parts, shown without them. */
 static int64_t parts_sum(const hs_corpus_stats *stats, hs__field field, size_t index)
 {
-    const hs__stats_header *h = stats->header;
-    const size_t size = h->n_thresholds * h->n_layers * h->n_heads;
+    const size_t n_parts = stats->header->n_parts;
+    const size_t size = hs_row_words(hs__stats_rows, field, stats->lengths) / n_parts;
     uint64_t sum = 0;
-    for (size_t part = 0; part < h->n_parts; part++)
+    for (size_t part = 0; part < n_parts; part++)
         sum += (uint64_t)stats->fields[field][part * size + index];
     return (int64_t)sum;
 }
 
+/* Returns a real number whose words are an integer and a fraction. */
 static double fixed_read(const int64_t *words, size_t whole, size_t fraction)
 {
     return (double)words[whole] + (double)words[fraction] * HS__FRACTION_UNIT;
 }
 
-static double attention_read(const hs_corpus_stats *stats, source from, size_t index)
+/* Returns attention outside of the columns of H, and off the diagonal if that is left out. */
+static double attention_read(const hs_corpus_stats *stats, bool no_diagonal, size_t index)
 {
     const size_t n = hs__stats_cells(stats->header);
-    const bool without = from == FROM_OFF_DIAGONAL && index / n % n == index % n;
+    const bool without = no_diagonal && index / n % n == index % n;
     if (without && hs__stats_step(stats->header) == 1)
         return 0;
-    const uint64_t high = from == FROM_ATTENTION ? 0 : (uint64_t)stats->fields[HS__F_HIGH_COLUMNS][index];
     const uint64_t diagonal = without ? (uint64_t)stats->fields[HS__F_DIAGONAL][index / n] : 0;
-    return (double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] - high - diagonal) *
+    return (double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] -
+                             (uint64_t)stats->fields[HS__F_HIGH_COLUMNS][index] - diagonal) *
            HS__ATTENTION_UNIT;
 }
 
-/* A cell on the diagonal has both halves of its square. */
+/* Returns an element of a map of which [l][integer, fraction][i][j] of i < j is counted, shown on both sides
+ * of the diagonal. A cell on the diagonal has both halves of its square. */
 static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_t index)
 {
     const size_t n = hs__stats_cells(stats->header);
@@ -244,11 +97,13 @@ static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_
 
 /* ---- profiles, distances ---- */
 
+/* Returns the mean over texts of a figure of head `index`; NAN if heads do not have it. */
 static float profile_mean(const hs_corpus_stats *stats, size_t index, size_t figure)
 {
     const size_t W = stats->header->tokens_max;
+    const size_t shown = figure < HS__PROFILE_OFFSETS ? figure : HS__PROFILE_OFFSETS;
     size_t away = 0;
-    if (stats->header->crosses && needs_own_text(figure))
+    if (stats->header->crosses && hs__stats_rows[HS__F_PROFILES_SELF + shown].only == HS__WITH_OWN_TEXT)
         return NAN;
     if (figure > HS__PROFILE_OFFSETS + HS_PROFILE_REACH)
         away = figure - HS__PROFILE_OFFSETS - HS_PROFILE_REACH;
@@ -280,23 +135,17 @@ hs_head_profile hs_corpus_profile_read(const hs_corpus_stats *stats, size_t l, s
     return p;
 }
 
-static double profile_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
-{
-    const size_t n = 2 * HS_PROFILE_REACH + 1;
-    if (s->source == FROM_PROFILES)
-        return (double)profile_mean(stats, index, profile_figure(s));
-    return (double)profile_mean(stats, index / n, HS__PROFILE_OFFSETS + index % n);
-}
-
 static double distance_sum(const hs_corpus_stats *stats, size_t i, size_t j)
 {
-    const size_t n = hs__stats_axis(stats->header, 'd'), at = 2 * (i < j ? i * n + j : j * n + i);
+    const size_t n = stats->lengths[HS__DISTANCE_HEADS], at = 2 * (i < j ? i * n + j : j * n + i);
     return fixed_read(stats->fields[HS__F_DISTANCES], at, at + 1);
 }
 
 /* CKA is a ratio of sums, JS a mean. */
-static double distance_read(const hs_corpus_stats *stats, size_t i, size_t j)
+static double distance_read(const hs_corpus_stats *stats, size_t index)
 {
+    const size_t i = index / stats->lengths[HS__DISTANCE_HEADS],
+                 j = index % stats->lengths[HS__DISTANCE_HEADS];
     const double texts = (double)stats->fields[HS__F_TEXTS][0];
     if (stats->header->distances == HS_CORPUS_JS)
         return texts > 0 ? distance_sum(stats, i, j) / texts : NAN;
@@ -306,52 +155,64 @@ static double distance_read(const hs_corpus_stats *stats, size_t i, size_t j)
     return i == j ? 0 : 1 - distance_sum(stats, i, j) / sqrt(own * other);
 }
 
-static double float_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
+/* Reads an array of real numbers that is HS_MADE. */
+static double real_make(const hs_corpus_stats *stats, size_t field, size_t index)
 {
-    switch (s->source) {
-    case FROM_SHARES:
-        return (double)stats->fields[s->field][index] * HS__SHARE_UNIT;
-    case FROM_PARTS_SHARES:
-        return (double)parts_sum(stats, s->field, index) * HS__SHARE_UNIT;
-    case FROM_WHOLE:
-        return fixed_read(stats->fields[s->field], 2 * index, 2 * index + 1);
-    case FROM_MIRRORED:
-        return mirrored_read(stats, s->field, index);
-    case FROM_PROFILES:
-    case FROM_OFFSETS:
-        return profile_read(stats, s, index);
-    case FROM_DISTANCES:
-        return distance_read(stats, index / hs__stats_axis(stats->header, 'd'),
-                             index % hs__stats_axis(stats->header, 'd'));
-    case FROM_MASKED_LOSS:
-        return fixed_read(stats->fields[s->field], 2, 3);
-    case FROM_THRESHOLDS:
+    const size_t n_offsets = 2 * HS_PROFILE_REACH + 1;
+    switch (field) {
+    case HS__F_THRESHOLDS:
         return (double)stats->header->thresholds[index];
+    case HS__F_FOCAL_SHARE_SUM:
+        return (double)parts_sum(stats, HS__F_PART_FOCAL_SHARE_SUM, index) * HS__SHARE_UNIT;
+    case HS__F_NO_COLUMNS:
+        return attention_read(stats, false, index);
+    case HS__F_NO_COLUMNS_NO_DIAGONAL:
+        return attention_read(stats, true, index);
+    case HS__F_SIMILARITY_SUM:
+        return mirrored_read(stats, HS__F_SIMILARITY, index);
+    case HS__F_NORMALIZED_SUM:
+        return mirrored_read(stats, HS__F_NORMALIZED, index);
+    case HS__F_FIRST_SIMILARITY_SUM:
+        return mirrored_read(stats, HS__F_FIRST_SIMILARITY, index);
+    case HS__F_PROFILES_OFFSETS:
+        return (double)profile_mean(stats, index / n_offsets, HS__PROFILE_OFFSETS + index % n_offsets);
+    case HS__F_HEAD_DISTANCES:
+        return distance_read(stats, index);
     default:
-        return attention_read(stats, s->source, index);
+        assert(field >= HS__F_PROFILES_SELF && field < HS__F_PROFILES_OFFSETS);
+        return (double)profile_mean(stats, index, field - HS__F_PROFILES_SELF);
     }
 }
 
-static int64_t count_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
+/* Reads an array of counts that is HS_MADE. */
+static int64_t count_make(const hs_corpus_stats *stats, size_t field, size_t index)
 {
-    switch (s->source) {
-    case FROM_PARTS:
-        return parts_sum(stats, s->field, index);
-    case FROM_BOTH_HISTS:
-        return (int64_t)((uint64_t)stats->fields[HS__F_SIGNAL_HIST][index] +
-                         (uint64_t)stats->fields[HS__F_NOISE_HIST][index]);
-    case FROM_MAP_STEP:
-        return (int64_t)hs__stats_step(stats->header);
-    case FROM_LAYERS:
+    switch (field) {
+    case HS__F_LAYERS:
         return stats->header->layers[index];
-    case FROM_LABELS:
+    case HS__F_MAP_STEP:
+        return (int64_t)hs__stats_step(stats->header);
+    case HS__F_HIGH:
+        return parts_sum(stats, HS__F_PART_HIGH, index);
+    case HS__F_HIGH_ORDINARY:
+        return parts_sum(stats, HS__F_PART_HIGH_ORDINARY, index);
+    case HS__F_REPEATED:
+        return parts_sum(stats, HS__F_PART_REPEATED, index);
+    case HS__F_SAME_SENTENCE:
+        return parts_sum(stats, HS__F_PART_SAME_SENTENCE, index);
+    case HS__F_BOTH:
+        return parts_sum(stats, HS__F_PART_BOTH, index);
+    case HS__F_TEXTS_WITH_HIGH:
+        return parts_sum(stats, HS__F_PART_TEXTS_WITH_HIGH, index);
+    case HS__F_NORMALIZED_HIST:
+        return (int64_t)((uint64_t)stats->fields[HS__F_SIGNAL_HIST][index] +
+                         (uint64_t)stats->fields[HS__F_NOISE_HIST][index] +
+                         (uint64_t)stats->fields[HS__F_SPECIAL_HIST][index]);
+    default:
+        assert(field == HS__F_PROFILES_LABEL);
         return (int64_t)hs_corpus_profile_read(stats, index / stats->header->n_heads,
                                                index % stats->header->n_heads)
             .label;
-    case FROM_MASKED_RIGHT:
-        return stats->fields[s->field][1];
-    default:
-        return stats->fields[s->field][index];
     }
 }
 
@@ -382,33 +243,37 @@ static focus_list focus_find(const hs_corpus_stats *stats, hs__field field, size
     return list;
 }
 
-static void focus_read(const hs_corpus_stats *stats, const struct array_source *s, size_t first, size_t n,
+/* Reads elements of the ids of layers, or of their counts. */
+static void focus_read(const hs_corpus_stats *stats, hs__field field, bool ids, size_t first, size_t n,
                        int64_t *ret)
 {
     focus_list list;
     for (size_t k = 0; k < n; k++) {
         const size_t at = (first + k) % HS_CORPUS_FOCUS_MAX;
         if (k == 0 || at == 0)
-            list = focus_find(stats, s->field, (first + k) / HS_CORPUS_FOCUS_MAX);
-        ret[k] = s->source == FROM_FOCUS_IDS ? list.ids[at] : list.counts[at];
+            list = focus_find(stats, field, (first + k) / HS_CORPUS_FOCUS_MAX);
+        ret[k] = ids ? list.ids[at] : list.counts[at];
     }
 }
 
 void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *array, size_t first, size_t n,
                           void *ret)
 {
-    const struct array_source *s = &sources[array->field];
-    if (s->source == FROM_FOCUS_IDS || s->source == FROM_FOCUS_COUNTS) {
-        focus_read(stats, s, first, n, ret);
-        return;
-    }
-    double *floats = ret;
+    const size_t field = array->field;
+    double *reals = ret;
     int64_t *counts = ret;
-    for (size_t k = 0; k < n; k++)
-        if (s->is_float)
-            floats[k] = float_read(stats, s, first + k);
-        else
-            counts[k] = count_read(stats, s, first + k);
+    if (array->row->place == HS_ONCE)
+        hs_words_read(stats->fields[field], array->row->kind, first, n, ret);
+    else if (field == HS__F_FOCUS_IDS || field == HS__F_FOCUS_COUNTS)
+        focus_read(stats, HS__F_FOCUS, field == HS__F_FOCUS_IDS, first, n, ret);
+    else if (field == HS__F_FOCAL_IDS || field == HS__F_FOCAL_COUNTS)
+        focus_read(stats, HS__F_FOCAL, field == HS__F_FOCAL_IDS, first, n, ret);
+    else
+        for (size_t k = 0; k < n; k++)
+            if (array->is_float)
+                reals[k] = real_make(stats, field, first + k);
+            else
+                counts[k] = count_make(stats, field, first + k);
 }
 
 /* ---- figures ----
@@ -472,12 +337,13 @@ static double distance_median(const int64_t *counts, size_t n_maps, size_t windo
 
 hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats)
 {
-    const double pairs = (double)stats->fields[HS__F_ALL_PAIRS][0];
+    const double pairs = (double)stats->fields[HS__F_ALL_PAIRS][0],
+                 ordinary = (double)stats->fields[HS__F_ALL_ORDINARY][0];
     const size_t W = stats->header->tokens_max;
     return (hs_corpus_chance){
         .repeated = share((double)stats->fields[HS__F_ALL_REPEATED][0], pairs),
-        .same_sentence = share((double)stats->fields[HS__F_ALL_SAME_SENTENCE][0], pairs),
-        .repeated_same_sentence = share((double)stats->fields[HS__F_ALL_BOTH][0], pairs),
+        .same_sentence = share((double)stats->fields[HS__F_ALL_SAME_SENTENCE][0], ordinary),
+        .repeated_same_sentence = share((double)stats->fields[HS__F_ALL_BOTH][0], ordinary),
         .mean_distance = mean_of_counts(stats->fields[HS__F_ALL_DISTANCE], W),
         .median_distance = distance_median(stats->fields[HS__F_ALL_DISTANCE], 1, W),
     };
@@ -547,19 +413,23 @@ hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_
                           noise = pairs_of(stats, HS__F_NOISE_MOMENTS, HS__F_NOISE_HIST, index);
     const hs_corpus_chance chance = hs_corpus_chance_read(stats);
     hs_corpus_head head = {
-        .repeated_share = figure_read(stats, HS__F_REPEATED, HS__F_HIGH, 1, cell),
-        .same_sentence_share = figure_read(stats, HS__F_SAME_SENTENCE, HS__F_HIGH, 1, cell),
-        .mean_distance = figure_read(stats, HS__F_DISTANCE_SUM, HS__F_HIGH, 1, cell),
-        .focal_share = figure_read(stats, HS__F_FOCAL_SHARE_SUM, HS__F_TEXTS_WITH_HIGH, HS__SHARE_UNIT, cell),
-        .repeated_same_sentence_share = figure_read(stats, HS__F_BOTH, HS__F_HIGH, 1, cell).value,
+        .repeated_share = figure_read(stats, HS__F_PART_REPEATED, HS__F_PART_HIGH, 1, cell),
+        .same_sentence_share =
+            figure_read(stats, HS__F_PART_SAME_SENTENCE, HS__F_PART_HIGH_ORDINARY, 1, cell),
+        .mean_distance = figure_read(stats, HS__F_PART_DISTANCE_SUM, HS__F_PART_HIGH, 1, cell),
+        .focal_share =
+            figure_read(stats, HS__F_PART_FOCAL_SHARE_SUM, HS__F_PART_TEXTS_WITH_HIGH, HS__SHARE_UNIT, cell),
+        .repeated_same_sentence_share =
+            figure_read(stats, HS__F_PART_BOTH, HS__F_PART_HIGH_ORDINARY, 1, cell).value,
         .median_distance = distance_median(stats->fields[HS__F_DISTANCE] + cell * W, 1, W),
         .dprime = hs_corpus_dprime(&signal, &noise),
         .auc = hs_corpus_auc(&signal, &noise),
     };
     const size_t n_cells = stats->header->n_thresholds * stats->header->n_layers * stats->header->n_heads;
     for (size_t part = 0; part < stats->header->n_parts; part++) {
-        head.high += (uint64_t)stats->fields[HS__F_HIGH][part * n_cells + cell];
-        head.texts_with_high += (uint64_t)stats->fields[HS__F_TEXTS_WITH_HIGH][part * n_cells + cell];
+        head.high += (uint64_t)stats->fields[HS__F_PART_HIGH][part * n_cells + cell];
+        head.high_ordinary += (uint64_t)stats->fields[HS__F_PART_HIGH_ORDINARY][part * n_cells + cell];
+        head.texts_with_high += (uint64_t)stats->fields[HS__F_PART_TEXTS_WITH_HIGH][part * n_cells + cell];
     }
     head.repeated_lift = share(head.repeated_share.value, chance.repeated);
     head.same_sentence_lift = share(head.same_sentence_share.value, chance.same_sentence);
@@ -606,12 +476,11 @@ static double mass_sum(const hs_corpus_stats *stats, size_t l, size_t class)
 
 hs_corpus_masked hs_corpus_masked_read(const hs_corpus_stats *stats)
 {
-    const int64_t *sums = stats->fields[HS__F_MASKED];
     if (!stats->header->masked)
         return (hs_corpus_masked){0, NAN, NAN};
-    const double n = (double)sums[0];
-    return (hs_corpus_masked){(uint64_t)sums[0], share((double)sums[1], n),
-                              share(fixed_read(sums + 2, 0, 1), n)};
+    const int64_t n = stats->fields[HS__F_MASKED_TOKENS][0];
+    return (hs_corpus_masked){(uint64_t)n, share((double)stats->fields[HS__F_MASKED_RIGHT][0], (double)n),
+                              share(fixed_read(stats->fields[HS__F_MASKED_LOSS], 0, 1), (double)n)};
 }
 
 /* Means over a layer's heads of where attention falls. */
@@ -630,7 +499,8 @@ static void head_profiles_read(const hs_corpus_stats *stats, size_t l, hs_corpus
 
 hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, size_t l)
 {
-    const double high = layer_sum(stats, HS__F_HIGH, t, l);
+    const double high = layer_sum(stats, HS__F_PART_HIGH, t, l),
+                 ordinary = layer_sum(stats, HS__F_PART_HIGH_ORDINARY, t, l);
     const int64_t *boundaries = stats->fields[HS__F_SEGMENTATION] + l * 3;
     const double hits = (double)boundaries[0], predicted = (double)boundaries[1];
     const double actual = (double)boundaries[2];
@@ -639,10 +509,11 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
         mass += mass_sum(stats, l, class);
     hs_corpus_layer layer = {
         .high = high > 0 && high < 0x1p63 ? (uint64_t)high : 0,
-        .repeated_share = share(layer_sum(stats, HS__F_REPEATED, t, l), high),
-        .same_sentence_share = share(layer_sum(stats, HS__F_SAME_SENTENCE, t, l), high),
-        .repeated_same_sentence_share = share(layer_sum(stats, HS__F_BOTH, t, l), high),
-        .mean_distance = share(layer_sum(stats, HS__F_DISTANCE_SUM, t, l), high),
+        .high_ordinary = ordinary > 0 && ordinary < 0x1p63 ? (uint64_t)ordinary : 0,
+        .repeated_share = share(layer_sum(stats, HS__F_PART_REPEATED, t, l), high),
+        .same_sentence_share = share(layer_sum(stats, HS__F_PART_SAME_SENTENCE, t, l), ordinary),
+        .repeated_same_sentence_share = share(layer_sum(stats, HS__F_PART_BOTH, t, l), ordinary),
+        .mean_distance = share(layer_sum(stats, HS__F_PART_DISTANCE_SUM, t, l), high),
         .median_distance = layer_median(stats, t, l),
         .unique_focal = unique_focal_mean(stats, t, l),
         .precision = share(hits, predicted),

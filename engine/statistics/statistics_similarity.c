@@ -494,7 +494,7 @@ static void repeats_move(hs__stats_map *map, const float *similarity, const hs__
     const size_t T = facts->n_tokens;
     for (size_t i = 0; i < T; i++)
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
-            if ((int32_t)j < facts->sentence_ends[i])
+            if ((int32_t)j < facts->sentence_ends[i] || facts->special[i] || facts->special[j])
                 continue;
             const double n = (double)(similarity[i * T + j] * reciprocal);
             const uint8_t bin = map->bins[i * map->stride + j];
@@ -506,6 +506,36 @@ static void repeats_move(hs__stats_map *map, const float *similarity, const hs__
             map->moments[1][0] += 1;
             map->moments[1][1] += n;
             map->moments[1][2] += n * n;
+        }
+}
+
+/* Returns true if special token s and token o are a pair that is to be counted: two special tokens once. */
+static bool is_special_pair(const hs__stats_facts *facts, size_t s, size_t o)
+{
+    return o > s || (o < s && !facts->special[o]);
+}
+
+/* Moves the pairs with special tokens out of noise, and out of the pairs by distance. */
+static void specials_move(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts)
+{
+    const size_t T = facts->n_tokens, P = map->stride;
+    memcpy(map->ordinary, map->distances, map->n_thresholds * P * sizeof *map->ordinary);
+    memset(map->special, 0, HS__SIGNAL * sizeof *map->special);
+    for (size_t k = 0; k < facts->n_specials; k++)
+        for (size_t s = (size_t)facts->specials[k], o = 0; o < T; o++) {
+            if (!is_special_pair(facts, s, o))
+                continue;
+            const size_t i = hs__min(s, o), j = hs__max(s, o);
+            const double n = (double)(similarity[i * T + j] * map->reciprocal);
+            const uint8_t bin = map->bins[i * P + j], level = map->levels[i * P + j];
+            map->hist[bin]--;
+            map->strata[hs__stratum(j - i) * HS__HIST_BINS + bin]--;
+            map->special[bin]++;
+            map->moments[0][0] -= 1;
+            map->moments[0][1] -= n;
+            map->moments[0][2] -= n * n;
+            for (size_t t = 0; t < level; t++)
+                map->ordinary[t * P + j - i]--;
         }
 }
 
@@ -690,6 +720,7 @@ void hs__stats_map_read(hs__stats_map *map, const float *similarity, const hs__s
     map->moments[0][2] = lanes_sum(&moments.all_squares) - map->moments[1][2];
     levels_mirror(map->levels, map->stride, T);
     pairs_count(map, T, longest_sentence(facts));
+    specials_move(map, similarity, facts);
 }
 
 HS_CLONES
@@ -753,7 +784,7 @@ static HS_CLONES void row_moments_add(const float *restrict row, size_t n, float
     }
 }
 
-/* Sums N and its squares by distance: of all pairs, and of signal pairs. */
+/* Sums N and its squares by distance: of pairs without special tokens, and of signal pairs. */
 static void distances_read(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts)
 {
     const size_t T = facts->n_tokens, P = map->stride;
@@ -765,9 +796,18 @@ static void distances_read(hs__stats_map *map, const float *similarity, const hs
         row_moments_add(row + i + 1, T - i - 1, map->reciprocal, all + 1, all + P + 1);
         row_moments_add(row + i + 1, end - i - 1, map->reciprocal, signal + 1, signal + P + 1);
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j])
-            if (j >= end)
+            if (j >= end && !facts->special[i] && !facts->special[j])
                 row_moments_add(row + j, 1, map->reciprocal, signal + j - i, signal + P + j - i);
     }
+    for (size_t k = 0; k < facts->n_specials; k++)
+        for (size_t s = (size_t)facts->specials[k], o = 0; o < T; o++) {
+            const size_t i = hs__min(s, o), j = hs__max(s, o);
+            const double n = (double)(similarity[i * T + j] * map->reciprocal);
+            if (!is_special_pair(facts, s, o))
+                continue;
+            all[j - i] -= n;
+            all[P + j - i] -= n * n;
+        }
 }
 
 void hs__stats_strata_find(hs__stats_map *map, const float *similarity, const hs__stats_facts *facts,

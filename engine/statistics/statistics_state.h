@@ -1,11 +1,11 @@
 /* statistics_state.h - the inside of hs_corpus_stats, shared by the files statistics*.c.
  *
- * A state is one block: a header that holds the options, then fields of int64. Counts are integers. Real
- * numbers are in fixed point:
+ * A state is one block: a header that holds the options, then the words of each declared array
+ * (statistics_arrays.c), int64. Counts are integers. Real numbers are in fixed point:
  * - an attention in units of 2^-28: it is at most 1 and has a relative rounding error of 2^-24 already
  * - a focal token's fraction in units of 2^-36
  * - all others as an integer and a fraction in units of 2^-37
- * Merging adds the fields of two states. Saving writes the block. */
+ * Merging adds the words of two states. Saving writes the block. */
 #pragma once
 
 #include "engine/statistics/statistics.h"
@@ -37,72 +37,99 @@ enum {
     HS__PROFILE_N = HS__PROFILE_OFFSETS + 2 * HS_PROFILE_REACH + 1
 };
 
-/* Name and axes of each field. The letters of axes:
- *     p  parts                 t  thresholds            l  layers
- *     h  heads                 w  positions             v  vocabulary
- *     u  0 .. heads            s  bins of a fraction    n  bins of N
- *     c  bins of c             m  roles                 q  figures of a profile
- *     d  heads of all layers; 0 without distances of heads
- *     b  cells of positions: sums of map_step x map_step of them
- *     x  cells, or 0 where each is one position
- *     y  1, or 0 where each cell is one position
- *     e  figures of masked tokens; 0 without them: tokens, right ones, loss as integer and fraction
- *     2  integer and fraction
- *     z  the same, or 0 where attention is over another text
- *     k  0, or there the cells of a map's edge
- *     3  three figures */
-#define HS__STATS_FIELDS(X)                                                                                  \
-    X(TEXTS, "")                                                                                             \
-    X(TOKENS, "")                                                                                            \
-    X(ALL_PAIRS, "")                                                                                         \
-    X(ALL_REPEATED, "")                                                                                      \
-    X(ALL_SAME_SENTENCE, "")                                                                                 \
-    X(ALL_BOTH, "")                                                                                          \
-    X(ALL_DISTANCE, "w")                                                                                     \
-    X(REACHED, "w")                                                                                          \
-    X(HIGH, "ptlh")                                                                                          \
-    X(REPEATED, "ptlh")                                                                                      \
-    X(SAME_SENTENCE, "ptlh")                                                                                 \
-    X(BOTH, "ptlh")                                                                                          \
-    X(DISTANCE_SUM, "ptlh")                                                                                  \
-    X(TEXTS_WITH_HIGH, "ptlh")                                                                               \
-    X(FOCAL_SHARE_SUM, "ptlh")                                                                               \
-    X(REPEATED_HIST, "tlhs")                                                                                 \
-    X(SAME_SENTENCE_HIST, "tlhs")                                                                            \
-    X(BOTH_HIST, "tlhs")                                                                                     \
-    X(FOCAL_HIST, "tlhs")                                                                                    \
-    X(DISTANCE, "tlhw")                                                                                      \
-    X(UNIQUE_FOCAL, "tlu")                                                                                   \
-    X(LOCATION, "lhbb")         /* i < j */                                                                  \
-    X(ATTENTION, "lhbb")        /* sum of A */                                                               \
-    X(HIGH_COLUMNS, "lhbb")     /* sum of A in the columns of H */                                           \
-    X(SIMILARITY, "l2bb")       /* i < j */                                                                  \
-    X(NORMALIZED, "l2bb")       /* i < j */                                                                  \
-    X(FIRST_SIMILARITY, "l2bb") /* of text number 0 alone */                                                 \
-    X(SIGNAL_HIST, "lhn")                                                                                    \
-    X(NOISE_HIST, "lhn")                                                                                     \
-    X(SIGNAL_MOMENTS, "lh32")                                                                                \
-    X(NOISE_MOMENTS, "lh32")                                                                                 \
-    X(COLUMN_HIST, "lhc")                                                                                    \
-    X(MASS, "lhm2")                                                                                          \
-    X(FOCUS, "lv")                                                                                           \
-    X(SEGMENTATION, "l3")                                                                                    \
-    X(SENTENCES, "")                                                                                         \
-    X(FOCAL, "lv")             /* of texts and heads, at the main threshold */                               \
-    X(EVEN_SAME_SENTENCE, "z") /* of attention, where it is spread evenly */                                 \
-    X(PROFILES, "lhq2")                                                                                      \
-    X(DISTANCES, "dd2") /* HSIC or JS, on and above the diagonal */                                          \
-    X(MASKED, "e")                                                                                           \
-    X(DIAGONAL, "lhx") /* of A - HIGH_COLUMNS */                                                             \
-    X(FIRST_TOKENS, "y")                                                                                     \
-    X(ATTENDED, "kk") /* positions that texts reach, by cell */
-
+/* The rows of the table of arrays: those of the report in its order, then those that nothing shows. A row
+ * that is HS_MADE has no words: it is made of others. */
 typedef enum hs__field {
-#define X(name, axes) HS__F_##name,
-    HS__STATS_FIELDS(X)
-#undef X
-        HS__N_FIELDS
+    HS__F_THRESHOLDS,
+    HS__F_LAYERS,
+    HS__F_MAP_STEP,
+    HS__F_TEXTS,
+    HS__F_TOKENS,
+    HS__F_ALL_PAIRS,
+    HS__F_ALL_REPEATED,
+    HS__F_ALL_SAME_SENTENCE,
+    HS__F_ALL_BOTH,
+    HS__F_ALL_ORDINARY,
+    HS__F_ALL_DISTANCE,
+    HS__F_HIGH,
+    HS__F_HIGH_ORDINARY,
+    HS__F_REPEATED,
+    HS__F_SAME_SENTENCE,
+    HS__F_BOTH,
+    HS__F_REPEATED_HIST,
+    HS__F_BOTH_HIST,
+    HS__F_SAME_SENTENCE_HIST,
+    HS__F_FOCAL_HIST,
+    HS__F_TEXTS_WITH_HIGH,
+    HS__F_DISTANCE,
+    HS__F_LOCATION,
+    HS__F_FOCAL_SHARE_SUM,
+    HS__F_UNIQUE_FOCAL,
+    HS__F_ATTENTION,
+    HS__F_NO_COLUMNS,
+    HS__F_NO_COLUMNS_NO_DIAGONAL,
+    HS__F_REACHED,
+    HS__F_SIMILARITY_SUM,
+    HS__F_NORMALIZED_SUM,
+    HS__F_FIRST_SIMILARITY_SUM,
+    HS__F_NORMALIZED_HIST,
+    HS__F_COLUMN_HIST,
+    HS__F_SIGNAL_HIST,
+    HS__F_NOISE_HIST,
+    HS__F_SPECIAL_HIST,
+    HS__F_SIGNAL_MOMENTS,
+    HS__F_NOISE_MOMENTS,
+    HS__F_FOCUS_IDS,
+    HS__F_FOCUS_COUNTS,
+    HS__F_MASS,
+    HS__F_SEGMENTATION,
+    HS__F_PART_HIGH,
+    HS__F_PART_HIGH_ORDINARY,
+    HS__F_PART_REPEATED,
+    HS__F_PART_SAME_SENTENCE,
+    HS__F_PART_DISTANCE_SUM,
+    HS__F_PART_TEXTS_WITH_HIGH,
+    HS__F_PART_FOCAL_SHARE_SUM,
+    HS__F_SENTENCES,
+    HS__F_FOCAL_IDS,
+    HS__F_FOCAL_COUNTS,
+    HS__F_PROFILES_SELF, /* and those after it, in the order of HS__PROFILE_... */
+    HS__F_PROFILES_OFFSETS = HS__F_PROFILES_SELF + HS__PROFILE_OFFSETS,
+    HS__F_PROFILES_LABEL,
+    HS__F_EVEN_SAME_SENTENCE,
+    HS__F_HEAD_DISTANCES,
+    HS__F_MASKED_TOKENS,
+    HS__F_MASKED_RIGHT,
+    HS__F_MASKED_LOSS,
+    HS__F_ATTENDED,
+    HS__F_PART_BOTH,
+    HS__F_HIGH_COLUMNS,
+    HS__F_DIAGONAL,
+    HS__F_SIMILARITY,
+    HS__F_NORMALIZED,
+    HS__F_FIRST_SIMILARITY,
+    HS__F_FIRST_TOKENS,
+    HS__F_FOCUS,
+    HS__F_FOCAL,
+    HS__F_PROFILES,
+    HS__F_DISTANCES,
+    HS__N_FIELDS
 } hs__field;
+
+/* Lengths that the axes have beside hs_length. The last ones are 1 or 0: they say which arrays are there. */
+enum {
+    HS__PARTS = HS_LENGTHS,
+    HS__POSITIONS,
+    HS__VOCABULARY,
+    HS__FOCAL_NUMBERS, /* 0 to heads */
+    HS__CELLS,         /* of a map's edge: sums over map_step positions */
+    HS__DISTANCE_HEADS,
+    HS__WITH_OWN_TEXT, /* heads attend to their own text, */
+    HS__WITH_CROSSES,  /* or to another one */
+    HS__WITH_MASKED,
+    HS__WITH_STEPS, /* a cell is more than a position */
+    HS__STATS_LENGTHS
+};
 
 typedef struct hs__stats_header {
     uint64_t magic, version;
@@ -122,17 +149,16 @@ typedef struct hs__stats_scratch hs__stats_scratch;
 struct hs_corpus_stats {
     void *block;
     hs__stats_header *header; /* in the block; the fields follow */
-    int64_t *fields[HS__N_FIELDS];
-    hs__stats_scratch *scratch; /* of add; NULL: the state was loaded, and nothing was added yet */
+    size_t lengths[HS__STATS_LENGTHS];
+    int64_t *fields[HS__N_FIELDS]; /* in the block, each on a cache line of its own; NULL: it has no words */
+    hs__stats_scratch *scratch;    /* of add; NULL: the state was loaded, and nothing was added yet */
 };
 
 /* HS_INVALID when an option is out of range. */
 HS_MUST_USE hs_status hs__stats_header_make(const hs_corpus_options *options, hs__stats_header *ret_header,
                                             hs_error *err);
-/* Length of an axis. */
-size_t hs__stats_axis(const hs__stats_header *header, char axis);
-/* Number of words of a field. */
-size_t hs__stats_field_words(const hs__stats_header *header, hs__field field);
+extern const hs_array_row hs__stats_rows[HS__N_FIELDS];
+void hs__stats_lengths(const hs__stats_header *header, size_t ret_lengths[HS__STATS_LENGTHS]);
 
 size_t hs__stats_scratch_bytes(const hs__stats_header *header);
 /* NULL when memory is short. */

@@ -16,8 +16,8 @@ static size_t axis_length(const hs_array_axis *axis, const size_t *lengths)
 hs_corpus_array hs_array_of(const hs_array_row *rows, size_t k, const size_t *lengths)
 {
     const hs_array_row *row = &rows[k];
-    hs_corpus_array array = {
-        .row = row, .name = row->name, .is_float = row->kind != HS_COUNT, .n_elements = 1, .field = k};
+    hs_corpus_array array = {.row = row, .name = row->name, .is_float = row->kind != HS_COUNT, .field = k};
+    array.n_elements = !row->only || lengths[row->only] > 0;
     for (; array.n_axes < HS_CORPUS_AXES_MAX && row->axes[array.n_axes].name; array.n_axes++) {
         array.axes[array.n_axes] = axis_length(&row->axes[array.n_axes], lengths);
         array.n_elements *= array.axes[array.n_axes];
@@ -25,9 +25,10 @@ hs_corpus_array hs_array_of(const hs_array_row *rows, size_t k, const size_t *le
     return array;
 }
 
+/* Returns the number of words of an element. */
 static size_t words_each(hs_sum_kind kind)
 {
-    return kind == HS_COUNT ? 1 : 2;
+    return kind == HS_REAL || kind == HS_REAL_37 ? 2 : 1;
 }
 
 static bool is_in_blocks(const hs_array_row *row)
@@ -35,8 +36,7 @@ static bool is_in_blocks(const hs_array_row *row)
     return row->place == HS_EACH_BLOCK || row->place == HS_ALL_BLOCKS;
 }
 
-/* Returns the words of a row: all of them, or those of one block. */
-static size_t row_words(const hs_array_row *rows, size_t k, const size_t *lengths)
+size_t hs_row_words(const hs_array_row *rows, size_t k, const size_t *lengths)
 {
     const hs_corpus_array array = hs_array_of(rows, k, lengths);
     if (array.row->place == HS_MADE)
@@ -66,7 +66,7 @@ static size_t words_before(const hs_sums_kind *kind, size_t k, bool in_blocks, c
 {
     size_t n = 0;
     for (size_t i = 0; i < k; i++)
-        n += is_in_blocks(&kind->rows[i]) == in_blocks ? row_words(kind->rows, i, lengths) : 0;
+        n += is_in_blocks(&kind->rows[i]) == in_blocks ? hs_row_words(kind->rows, i, lengths) : 0;
     return n;
 }
 
@@ -119,8 +119,7 @@ hs_sums_size hs_sums_measure(const hs_sums_kind *kind, const size_t lengths[HS_L
 
 void hs_sums_add(hs_sums *sums, const hs_sums *from)
 {
-    for (size_t i = 0; i < sums->n_words; i++)
-        sums->words[i] = (int64_t)((uint64_t)sums->words[i] + (uint64_t)from->words[i]);
+    hs_words_add(sums->words, from->words, sums->n_words);
     if (sums->blocks)
         hs_blocks_merge(sums->blocks, from->blocks);
 }
@@ -137,36 +136,66 @@ void hs_sums_move(hs_sums *sums, hs_sums *from)
 
 double hs_sum_real(hs_sum_kind kind, const int64_t *words)
 {
-    return kind == HS_REAL ? hs_real_at(words) : (double)words[0] + (double)words[1] * 0x1p-37;
+    switch (kind) {
+    case HS_REAL:
+        return hs_real_at(words);
+    case HS_REAL_37: /* as hs__stats_fixed_add adds them */
+        return (double)words[0] + (double)words[1] * 0x1p-37;
+    case HS_UNITS_28:
+        return (double)words[0] * 0x1p-28;
+    case HS_UNITS_36:
+        return (double)words[0] * 0x1p-36;
+    default:
+        return (double)words[0];
+    }
 }
 
-/* Reads the words of element i, from one block or from all. */
-static void element_read(const hs_sums *s, const hs_corpus_array *array, size_t i, int64_t ret[2])
+void hs_words_read(const int64_t *words, hs_sum_kind kind, size_t first, size_t n, void *ret)
 {
-    const size_t n = words_each(array->row->kind), n_blocks = s->blocks ? s->blocks->n_max : 1;
-    const size_t n_each = array->n_elements / n_blocks;
-    if (array->row->place == HS_ONCE)
-        memcpy(ret, hs_sums_at(s, array->field) + n * i, n * sizeof *ret);
-    else if (array->row->place == HS_EACH_BLOCK)
-        memcpy(ret, hs_sums_in_block(s, array->field, i / n_each) + n * (i % n_each), n * sizeof *ret);
+    double *reals = ret;
+    if (kind == HS_COUNT)
+        memcpy(ret, words + first, n * sizeof *words);
     else
-        for (size_t w = 0; w < n; w++) {
-            uint64_t sum = 0;
-            for (size_t b = 0; b < n_blocks; b++)
-                sum += (uint64_t)hs_sums_in_block(s, array->field, b)[n * i + w];
-            ret[w] = (int64_t)sum;
-        }
+        for (size_t k = 0; k < n; k++)
+            reals[k] = hs_sum_real(kind, words + words_each(kind) * (first + k));
+}
+
+/* Reads element i of an array that is in blocks: of one of them, or summed over all. */
+static void block_read(const hs_sums *s, const hs_corpus_array *array, size_t i, void *ret)
+{
+    const hs_sum_kind kind = array->row->kind;
+    const size_t n = words_each(kind), n_each = array->n_elements / s->blocks->n_max;
+    uint64_t sum[2] = {0};
+    int64_t words[2];
+    if (array->row->place == HS_EACH_BLOCK) {
+        hs_words_read(hs_sums_in_block(s, array->field, i / n_each), kind, i % n_each, 1, ret);
+        return;
+    }
+    for (size_t b = 0; b < s->blocks->n_max; b++)
+        for (size_t w = 0; w < n; w++)
+            sum[w] += (uint64_t)hs_sums_in_block(s, array->field, b)[n * i + w];
+    memcpy(words, sum, sizeof words);
+    hs_words_read(words, kind, 0, 1, ret);
 }
 
 void hs_sums_read(const hs_sums *sums, const hs_corpus_array *array, size_t first, size_t n, void *ret)
 {
-    double *reals = ret;
-    int64_t *counts = ret, words[2] = {0};
-    for (size_t k = 0; k < n; k++) {
-        element_read(sums, array, first + k, words);
-        if (array->is_float)
-            reals[k] = hs_sum_real(array->row->kind, words);
-        else
-            counts[k] = words[0];
-    }
+    if (array->row->place == HS_ONCE)
+        hs_words_read(hs_sums_at(sums, array->field), array->row->kind, first, n, ret);
+    else
+        for (size_t k = 0; k < n; k++)
+            block_read(sums, array, first + k, (int64_t *)ret + k);
+}
+
+void hs_sums_draw(const hs_sums *s, const hs_bootstrap *bootstrap, size_t row, size_t first, size_t n,
+                  hs_draws ret)
+{
+    const hs_sum_kind kind = s->kind->rows[row].kind;
+    double by_block[HS_BLOCKS_MAX] = {0};
+    for (size_t b = 0; b < s->blocks->n_max; b++)
+        for (size_t i = first; i < first + n; i++) {
+            const int64_t *words = hs_sums_in_block(s, row, b) + words_each(kind) * i;
+            by_block[b] += hs_sum_real(kind, words);
+        }
+    hs_bootstrap_draw(bootstrap, by_block, ret);
 }

@@ -3,11 +3,14 @@
  * A row names an array, its axes, its unit, its meaning and its kind. Storage, sizes, saving, merging,
  * report.npz, report.json and the description of the array are made from the rows: code only adds.
  *
- *     static const hs_array_row rows[] = {{"far_pairs", {HS_AXIS_LAYER, HS_AXIS_HEAD}, "pairs", "far
- * pairs"}}; static const hs_sums_kind kind = {"far", "the far pairs", rows, HS_N_ROWS(rows)}; sums =
- * hs_sums_create(&kind, lengths, &err); hs_sums_at(sums, 0)[map] += n;                    a count has one
- * word, a real number two: hs_real_add hs_sums_add(sums, other); hs_sums_read(sums, &array, 0,
- * array.n_elements, buffer);
+ *     static const hs_array_row rows[] = {
+ *         {"far_pairs", {HS_AXIS_LAYER, HS_AXIS_HEAD}, "pairs", "far pairs"}};
+ *     static const hs_sums_kind kind = {
+ *         .member = "far", .what = "the far pairs", .rows = rows, .n_rows = 1};
+ *     sums = hs_sums_create(&kind, lengths, &err);
+ *     hs_sums_at(sums, 0)[map] += n;     a count has one word, a real number two: hs_real_add
+ *     hs_sums_add(sums, other);
+ *     hs_sums_read(sums, &array, 0, array.n_elements, buffer);
  *
  * Sums are integers, so the order of additions changes nothing. They serve one thread at a time. */
 #pragma once
@@ -54,9 +57,9 @@ typedef struct hs_array_axis {
         "block", HS_BLOCKS_MAX, 0                                                                            \
     }
 
-/* An element's words: an integer, or a real number as an integer and a fraction in units of 2^-31 or 2^-37.
- */
-typedef enum hs_sum_kind { HS_COUNT, HS_REAL, HS_REAL_37 } hs_sum_kind;
+/* An element's words: an integer; a real number as an integer and a fraction in units of 2^-31 or 2^-37; or
+ * one as an integer in units of 2^-28 or 2^-36. */
+typedef enum hs_sum_kind { HS_COUNT, HS_REAL, HS_REAL_37, HS_UNITS_28, HS_UNITS_36 } hs_sum_kind;
 
 /* Where the words are: once, or in each block of neighbouring texts. An array of the latter shows each block,
  * which is its first axis, or the sum of all. HS_MADE: there are no words, the owner makes the elements. */
@@ -65,13 +68,13 @@ typedef enum hs_sum_place { HS_ONCE, HS_EACH_BLOCK, HS_ALL_BLOCKS, HS_MADE } hs_
 #define HS_CORPUS_AXES_MAX 4
 
 typedef struct hs_array_row {
-    const char *name; /* NULL: the sums are not shown */
-    hs_array_axis
-        axes[HS_CORPUS_AXES_MAX]; /* in the order of the shape, up to one without a name and a length */
+    const char *name;                       /* NULL: the sums are not shown */
+    hs_array_axis axes[HS_CORPUS_AXES_MAX]; /* in the order of the shape, up to one without a name */
     const char *unit, *meaning;
     hs_sum_kind kind;
     hs_sum_place place;
-    bool npz_only; /* it is too large for report.json, whatever its size */
+    bool npz_only; /* whatever its size: a map of [window][window] */
+    int only;      /* a length: where it is 0, the array has no elements; 0: always there */
 } hs_array_row;
 
 /* An array of a run. */
@@ -87,8 +90,10 @@ typedef struct hs_corpus_array {
 
 /* Returns the array of a row in a run with these lengths. */
 hs_corpus_array hs_array_of(const hs_array_row *rows, size_t k, const size_t *lengths);
+/* Returns the words of a row: all of them, or those of one block. */
+size_t hs_row_words(const hs_array_row *rows, size_t k, const size_t *lengths);
 
-/* Continues a digest with what decides the words of rows: a file of other rows is no file of these. */
+/* Continues a digest with the names, kinds, places and fixed lengths of rows. */
 uint64_t hs_rows_digest(uint64_t digest, const hs_array_row *rows, size_t n);
 
 /* ---- real numbers in two words ---- */
@@ -118,6 +123,7 @@ typedef struct hs_sums_kind {
     const hs_array_row *rows;
     size_t n_rows;
     size_t n_blocks; /* of rows in blocks, a power of 2; 0: HS_BLOCKS_MAX */
+    bool hidden;     /* no array is shown, whatever the names */
 } hs_sums_kind;
 
 /* One block of memory, but for `blocks`. Two sums with equal kinds and lengths have the same words. */
@@ -134,7 +140,7 @@ typedef struct hs_sums {
 hs_sums *hs_sums_create(const hs_sums_kind *kind, const size_t lengths[HS_LENGTHS], hs_error *err);
 void hs_sums_destroy(hs_sums *sums); /* NULL is fine */
 
-/* The size of sums: bytes of memory, and words that hs_sums_saved lists. */
+/* The size of sums: bytes of memory, and words that a checkpoint saves. */
 typedef struct hs_sums_size {
     size_t bytes, words;
 } hs_sums_size;
@@ -161,5 +167,17 @@ void hs_sums_move(hs_sums *sums, hs_sums *from);
 /* Writes elements [first, first + n) of an array that is not HS_MADE, in row-major order, to ret: int64_t or
  * double. */
 void hs_sums_read(const hs_sums *sums, const hs_corpus_array *array, size_t first, size_t n, void *ret);
-/* Returns an element of kind `kind` at its first word. */
+/* Reads elements [first, first + n) of a row's words: int64_t or double. */
+void hs_words_read(const int64_t *words, hs_sum_kind kind, size_t first, size_t n, void *ret);
+/* Returns a real number of kind `kind` at its first word. */
 double hs_sum_real(hs_sum_kind kind, const int64_t *words);
+
+/* Returns the number of maps: layers x heads. */
+static inline size_t hs_sums_maps(const hs_sums *sums)
+{
+    return sums->lengths[HS_LAYERS] * sums->lengths[HS_HEADS];
+}
+
+/* Draws the sum of numbers [first, first + n) of a row that is in blocks. */
+void hs_sums_draw(const hs_sums *sums, const hs_bootstrap *bootstrap, size_t row, size_t first, size_t n,
+                  hs_draws ret);

@@ -12,6 +12,12 @@ typedef struct hs_bytes {
     size_t size;
 } hs_bytes;
 
+/* Returns the bytes of a text without its NUL. */
+static inline hs_bytes hs_bytes_of(const char *text)
+{
+    return (hs_bytes){text, strlen(text)};
+}
+
 /* Returns true if the text is longer than `ending` and ends with it. */
 static inline bool hs_ends_with(const char *text, const char *ending)
 {

@@ -61,4 +61,5 @@ const hs__family hs__family_albert = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .default_positions = 512,
 };

@@ -134,7 +134,7 @@ static void configure_pegasus(hs__config *config, hs_architecture *architecture)
 #define FAMILY(type, name)                                                                                   \
     {.types = {(type)}, .keys = {&keys}, .prefixes = {"", "model."},                                         \
      .layouts = {&name##_of_encoder}, .configure = configure_##name, .encoder_of_two = true,   \
-     .decoder = &name##_decoder}
+     .decoder = &name##_decoder, .default_positions = 1024}
 
 /* clang-format on */
 
@@ -215,6 +215,7 @@ const hs__family hs__family_opt = {
     .causal = true,
     .pads = true,
     .padding_id = 1,
+    .default_positions = 2048,
 };
 
 /* ---- XGLM: mBART's decoder without cross attention, with sinusoids ---- */
@@ -256,6 +257,7 @@ const hs__family hs__family_xglm = {
     .predictors = {&plain},
     .configure = configure_xglm,
     .causal = true,
+    .default_positions = 2048,
 };
 
 /* ---- BioGPT: OPT under other names, with scaled embeddings ---- */
@@ -295,4 +297,5 @@ const hs__family hs__family_biogpt = {
     .causal = true,
     .pads = true,
     .padding_id = 1,
+    .default_positions = 1024,
 };

@@ -54,4 +54,5 @@ const hs__family hs__family_bert = {
     .span = &hs__span_head,
     .next_sentence = &hs__next_sentence_head,
     .configure = hs__bert_configure,
+    .default_positions = 512,
 };

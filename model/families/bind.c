@@ -157,6 +157,23 @@ hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_
     return b.status;
 }
 
+hs_status hs__tensor_bind(const hs__shards *shards, const char *name, hs_tensor *ret_tensor,
+                          bool *ret_is_vector, hs_error *err)
+{
+    binder b = {.shards = shards, .prefix = "", .err = err};
+    hs__entry entry;
+    const hs__shard *shard = hs__shards_find(shards, name, &entry);
+    const size_t n = shard ? entry.n_dimensions : 0;
+    if (n < 1 || n > 2 || entry.n_bytes == 0)
+        return hs_fail(err, HS_BAD_MODEL, "%s: %s must be a matrix or a vector", shards->file_name, name);
+    dimensions own = {.n_dimensions = n};
+    for (size_t i = 0; i < n; i++)
+        own.n[i] = entry.dimensions[i];
+    *ret_is_vector = n == 1;
+    take(&b, shard->tensors.file_name, name, &entry, &own, ret_tensor);
+    return b.status;
+}
+
 /* ---- a layer ---- */
 
 static void enter_layer(binder *b, size_t number, const char *module)
@@ -387,8 +404,7 @@ static void bind_layers(binder *b, hs_architecture *architecture)
 
 /* ---- word embeddings ---- */
 
-/* Returns true if the config ties the decoder of this head to the word embedding. */
-static bool is_tied(const hs_predictor *predictor, const hs__predictor_names *names)
+bool hs__predictor_is_tied(const hs_predictor *predictor, const hs__predictor_names *names)
 {
     return predictor->tied || (!predictor->untied && !names->untied);
 }
@@ -401,7 +417,7 @@ static bool enter_tied(binder *b, const hs_predictor *predictor)
             return true;
     for (size_t i = 0; b->family->predictors[i]; i++) {
         const hs__predictor_names *names = b->family->predictors[i];
-        if (names->decoder && is_tied(predictor, names) && enter_table(b, names->decoder))
+        if (names->decoder && hs__predictor_is_tied(predictor, names) && enter_table(b, names->decoder))
             return true;
     }
     return false;
@@ -441,7 +457,7 @@ static void bind_embedding(binder *b, hs_architecture *architecture)
         bind_table(b, layout->position, embedding->position_offset + shape->n_positions,
                    embedding->positions_last ? H : E, &embedding->position);
     bind_table(b, layout->type, shape->n_types, E, &embedding->type);
-    if (layout->embedding_norm) {
+    if (layout->embedding_norm && !embedding->unnormed) {
         enter(b, layout->embedding_norm);
         bind_norm(b, E, &embedding->norm);
     }
@@ -611,7 +627,7 @@ static void find_decoder(binder *b, const hs__predictor_names *names, hs_archite
     if (has(b, names->decoder, "weight"))
         bind_table(b, names->decoder, architecture->shape.vocab_size, architecture->embedding.width,
                    &predictor->decoder);
-    else if (is_tied(predictor, names))
+    else if (hs__predictor_is_tied(predictor, names))
         bind_tied(b, prefix, architecture);
     else
         note_missing(predictor, names->decoder, "weight");

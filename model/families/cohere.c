@@ -90,9 +90,10 @@ static void configure_cohere2(hs__config *config, hs_architecture *architecture)
             architecture->layers[i].rotation_base = 0;
 }
 
-const hs__family hs__family_cohere = {FAMILY("cohere", cohere_layout, cohere_keys, tied, configure_cohere)};
-const hs__family hs__family_cohere2 = {
-    FAMILY("cohere2", cohere_layout, cohere_keys, tied, configure_cohere2)};
+const hs__family hs__family_cohere = {FAMILY("cohere", cohere_layout, cohere_keys, tied, configure_cohere),
+                                      .default_positions = 8192};
+const hs__family hs__family_cohere2 = {FAMILY("cohere2", cohere_layout, cohere_keys, tied, configure_cohere2),
+                                       .default_positions = 8192};
 
 /* ---- Phi 1, 1.5 and 2: part of each head is rotated, and the logits have a bias ---- */
 
@@ -120,7 +121,8 @@ static void configure_phi(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_phi = {FAMILY("phi", phi_layout, cohere_keys, biased, configure_phi),
-                                   .sequence = &hs__score_head, .tokens = &hs__score_head};
+                                   .sequence = &hs__score_head, .tokens = &hs__score_head,
+                                   .default_positions = 2048};
 
 /* ---- StableLM: a gated feed-forward part; the blocks may be parallel ---- */
 
@@ -157,7 +159,7 @@ static void configure_stablelm(hs__config *config, hs_architecture *architecture
 
 const hs__family hs__family_stablelm = {
     FAMILY("stablelm", stablelm_layout, stablelm_keys, untied, configure_stablelm),
-    .sequence = &hs__score_head, .tokens = &hs__score_head};
+    .sequence = &hs__score_head, .tokens = &hs__score_head, .default_positions = 4096};
 
 /* ---- StarCoder 2: biases, no gate, and a window ---- */
 
@@ -185,4 +187,4 @@ static void configure_starcoder2(hs__config *config, hs_architecture *architectu
 
 const hs__family hs__family_starcoder2 = {
     FAMILY("starcoder2", starcoder2_layout, starcoder2_keys, tied, configure_starcoder2),
-    .sequence = &hs__score_head, .tokens = &hs__score_head};
+    .sequence = &hs__score_head, .tokens = &hs__score_head, .default_positions = 4096};

@@ -176,4 +176,5 @@ const hs__family hs__family_deberta_v2 = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .default_positions = 512,
 };

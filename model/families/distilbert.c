@@ -60,4 +60,5 @@ const hs__family hs__family_distilbert = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .default_positions = 512,
 };

@@ -29,4 +29,5 @@ const hs__family hs__family_electra = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .default_positions = 512,
 };

@@ -437,6 +437,90 @@ void hs__family_release(hs_architecture *architecture)
     free(architecture->layers);
 }
 
+/* ---- the text part of models of images and text ----
+ *
+ * Their config.json has that of the text part as text_config. */
+
+/* The values of keys that text_config lacks where they are transformers' own. */
+typedef struct text_default {
+    const char *key;
+    json_int_t value;
+} text_default;
+
+static const struct {
+    const char *type, *text_type; /* model_type of both */
+    text_default defaults[10];
+} text_parts[] = {{"gemma3",
+                   "gemma3_text",
+                   {{"vocab_size", 262208},
+                    {"hidden_size", 2304},
+                    {"intermediate_size", 9216},
+                    {"num_hidden_layers", 26},
+                    {"num_attention_heads", 8},
+                    {"num_key_value_heads", 4},
+                    {"head_dim", 256},
+                    {"max_position_embeddings", 131072}}}};
+#define N_TEXT_PARTS (sizeof text_parts / sizeof *text_parts)
+
+/* Returns which of text_parts the config is of, or N_TEXT_PARTS. */
+static size_t find_text_part(const json_t *keys)
+{
+    const char *type = json_string_value(json_object_get(keys, "model_type"));
+    size_t i = 0;
+    while (i < N_TEXT_PARTS && (!type || strcmp(type, text_parts[i].type) != 0 ||
+                                !json_is_object(json_object_get(keys, "text_config"))))
+        i++;
+    return i;
+}
+
+bool hs__family_is_text_part(const json_t *keys)
+{
+    return find_text_part(keys) < N_TEXT_PARTS;
+}
+
+/* Replaces the config by that of its text part, if it has one, with the values that it lacks. */
+static hs_status take_text_part(json_t **keys, hs_error *err)
+{
+    const size_t part = find_text_part(*keys);
+    if (part == N_TEXT_PARTS)
+        return HS_OK;
+    json_t *text = json_deep_copy(json_object_get(*keys, "text_config"));
+    bool ok = text && (json_object_get(text, "model_type") ||
+                       !json_object_set_new(text, "model_type", json_string(text_parts[part].text_type)));
+    for (const text_default *d = text_parts[part].defaults; ok && d->key; d++)
+        ok = json_object_get(text, d->key) || !json_object_set_new(text, d->key, json_integer(d->value));
+    if (!ok) {
+        json_decref(text);
+        return hs_fail(err, HS_NO_MEMORY, "config.json: out of memory");
+    }
+    json_decref(*keys);
+    *keys = text;
+    return HS_OK;
+}
+
+/* Gives a config without a number of positions that of transformers. */
+static hs_status put_positions(const hs__family *family, hs__config *config, json_t *keys)
+{
+    const char *key = find_keys(config, family)->n_positions;
+    if (!key || family->default_positions == 0 || json_object_get(keys, key) ||
+        !json_object_set_new(keys, key, json_integer((json_int_t)family->default_positions)))
+        return HS_OK;
+    return hs_fail(config->err, HS_NO_MEMORY, "config.json: out of memory");
+}
+
+/* Reads the names of claims that the training aimed at, a key of our own. Each stands between commas; names
+ * that are no strings or too long are left out. */
+static void trained_for_read(const json_t *keys, char ret[HS_TRAINED_FOR_BYTES])
+{
+    const json_t *list = json_object_get(keys, "headscope_trained_for");
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name && n + strlen(name) + 3 <= HS_TRAINED_FOR_BYTES)
+            n += (size_t)snprintf(ret + n, HS_TRAINED_FOR_BYTES - n, "%s%s,", n ? "" : ",", name);
+    }
+}
+
 /* Reads the file as one of this family, or if it is NULL of the one that the file names. */
 static hs_status read_file(const hs_bytes *file, const hs__family **family, hs_architecture *ret_architecture,
                            hs_error *err)
@@ -444,12 +528,21 @@ static hs_status read_file(const hs_bytes *file, const hs__family **family, hs_a
     json_t *keys = NULL;
     hs_architecture architecture = {0};
     hs_status st = hs__json_parse(file, "config.json", &keys, err);
-    if (st)
+    if (!st)
+        st = take_text_part(&keys, err);
+    if (st) {
+        json_decref(keys);
         return st;
+    }
     hs__config config = {.keys = keys, .err = err};
     const hs__family *named = find(&config, &architecture.family);
     const hs__family *chosen = *family ? *family : named;
-    st = named ? read_architecture(&config, chosen, &architecture) : config.status;
+    st = named ? put_positions(named, &config, keys) : config.status;
+    if (!st)
+        st = read_architecture(&config, chosen, &architecture);
+    const double range = json_number_value(json_object_get(keys, "initializer_range"));
+    architecture.initializer_range = range > 0 && range < 10 ? range : 0.02; /* HuggingFace's default */
+    trained_for_read(keys, architecture.trained_for);
     json_decref(keys);
     if (st) {
         hs__family_release(&architecture);

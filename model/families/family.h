@@ -190,8 +190,8 @@ typedef struct hs__layout {
 } hs__layout;
 
 /* The modules of the head that predicts masked tokens. Their names have no prefix. A checkpoint has the head
- * if it has dense, norm and bias. Without a decoder the head uses the word embedding, unless the config says
- * that they are not tied.
+ * if it has dense, norm and, unless the config says that there is none, bias. Without a decoder the head uses
+ * the word embedding, unless the config says that they are not tied.
  *
  * A head without dense is the decoder alone, perhaps with a bias. A checkpoint has it if the decoder is
  * there, or if the config ties it to the word embedding. */
@@ -227,7 +227,7 @@ typedef struct hs__family {
     const char *old_key;  /* a config without model_type that has this key is of this family; or NULL */
     const hs__shape_keys *keys[5];            /* the first whose n_layers, n_heads and hidden the config has
                                                * counts; NULL after the last */
-    const char *prefixes[4];                  /* prefixes of tensor names; NULL after the last */
+    const char *prefixes[6];                  /* prefixes of tensor names; NULL after the last */
     const hs__layout *layouts[3];             /* the first that the checkpoint has counts; NULL after the
                                                * last */
     const hs__predictor_names *predictors[3]; /* as for layouts */
@@ -236,6 +236,7 @@ typedef struct hs__family {
     /* Reads the rest of an architecture except weights. The shape is set, and each layer has its own weights
      * (same_as). */
     void (*configure)(hs__config *config, hs_architecture *architecture);
+    size_t default_positions; /* of a config without the key of n_positions; 0: the key is required */
     bool causal;          /* a token attends to itself and those before it, unless the config has is_causal
                            * false; the predictor's logits are of the next token */
     bool scales_rotation; /* configure reads rope_scaling */
@@ -261,7 +262,7 @@ void hs__bert_configure(hs__config *config, hs_architecture *architecture);
 
 /* clang-format on */
 
-/* RoBERTa's head (roberta.c), which MPNet and ESM share. */
+/* RoBERTa's head (roberta.c), which MPNet shares. */
 extern const hs__predictor_names hs__roberta_predictor;
 
 /* Reads config.json: finds the family, checks every limit of architecture.h, and refuses keys that would
@@ -273,6 +274,9 @@ HS_MUST_USE hs_status hs__family_configure(const hs_bytes *config, const hs__fam
 /* Reads the architecture of a family's decoder from the same file, in the same way. */
 HS_MUST_USE hs_status hs__decoder_configure(const hs_bytes *config, const hs__family *decoder,
                                             hs_architecture *ret_architecture, hs_error *err);
+
+/* Returns true if config.json is of a model of images and text, whose text part alone is read. */
+bool hs__family_is_text_part(const json_t *keys);
 
 /* Frees what hs__family_configure allocated. Zeroed is fine. */
 void hs__family_release(hs_architecture *architecture);
@@ -317,37 +321,55 @@ bool hs__weights_exist(const hs__shards *shards, const hs__family *family, const
 HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,
                                      bool has_bias, hs_dense *ret_dense, hs_error *err);
 
+/* Binds a matrix, or a vector as one row, with the sizes that the file says. Fails like hs__weights_bind. */
+HS_MUST_USE hs_status hs__tensor_bind(const hs__shards *shards, const char *name, hs_tensor *ret_tensor,
+                                      bool *ret_is_vector, hs_error *err);
+
+/* Returns true if the config ties the decoder of this head to the word embedding. */
+bool hs__predictor_is_tied(const hs_predictor *predictor, const hs__predictor_names *names);
+
 /* ---- LoRA adapters (adapter.c) ---- */
 
 /* Reads an adapter_config.json and finds the folder of its base model. Fails with HS_BAD_MODEL, naming the
  * key, or with HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs__adapter_base(const hs_bytes *file, char ret_dir[PATH_MAX], hs_error *err);
 
+/* Writes the task head that the adapter's task_type names into config.json, whose bytes (malloc'ed) it
+ * replaces. Without such a task config.json stays as it is. Fails with HS_BAD_MODEL or HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__adapter_task(const hs_bytes *file, hs_bytes *config, hs_error *err);
+
 /* Sets shards->merged to the weights of the base model, of this family, that the adapter changes. `file` is
- * adapter_config.json, and tensors are the adapter's. Fails with HS_BAD_MODEL, naming the tensor, and with
- * HS_NO_MEMORY. */
+ * adapter_config.json, and tensors are the adapter's. `predictor` says whether the config ties words. Fails
+ * with HS_BAD_MODEL, naming the tensor, and with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__adapter_merge(const hs_bytes *file, const hs__family *family,
-                                        const hs__shards *tensors, hs__shards *shards, hs_error *err);
+                                        const hs_predictor *predictor, const hs__shards *tensors,
+                                        hs__shards *shards, hs_error *err);
 
 /* Opens the adapter's tensors in folder dir and merges them. The caller finishes *ret_tensors, even after an
  * error. */
 HS_MUST_USE hs_status hs__adapter_open(const char *dir, const hs_bytes *file, const hs__family *family,
-                                       hs__shards *shards, hs__shards *ret_tensors, hs_error *err);
+                                       const hs_predictor *predictor, hs__shards *shards,
+                                       hs__shards *ret_tensors, hs_error *err);
 
 /* ---- sentence encoders (sentence.c) ----
  *
  * sentence-transformers saves these files:
  *
- *     modules.json           the list: Transformer, Pooling, any Dense, perhaps Normalize
+ *     modules.json           the list: Transformer, Pooling, any Dense, perhaps Normalize. A cross-encoder
+ *                            has a Transformer alone, whose task head config.json names
  *     1_Pooling/config.json  how one vector is made of the tokens' states
  *     2_Dense/config.json    in_features, out_features, bias, activation_function
  *     2_Dense/model.safetensors  linear.weight, linear.bias
- *     sentence_bert_config.json  max_seq_length; optional, else model_max_length of tokenizer_config.json
+ *     sentence_bert_config.json  max_seq_length; optional, else model_max_length of tokenizer_config.json.
+ *                                Other families have other names.
  *     config_sentence_transformers.json  prompts; optional:
  *
  *         {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
  *
  *     Both keys may be absent or null, and so may the text of a prompt. */
+
+/* Those names, in the order in which they count. NULL ends them. */
+extern const char *const hs__sentence_length_files[];
 
 #define HS__MODULES_MAX     8
 #define HS__MODULE_PATH_MAX 64

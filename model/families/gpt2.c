@@ -1,4 +1,5 @@
-/* gpt2.c - GPT-2 (Radford et al. 2019): norms before, learned positions, and matrices stored [in][out]. GPT
+/* gpt2.c - GPT-2 (Radford et al. 2019): norms before, learned positions, and matrices stored [in][out]. A
+ * config may divide the scores of layer l by l + 1, as Stanford's models do (Mistral of CRFM). GPT
  * (Radford et al. 2018) norms after. In GPT-BigCode (SantaCoder and StarCoder 1, Li et al. 2023) heads share
  * a key and a value. GPT-Neo (Black et al. 2021) does not divide scores, and its local layers have a window.
  */
@@ -44,11 +45,19 @@ static void configure_layers(hs__config *config, hs_activation activation, hs_ar
     architecture->activation = hs__config_activation(config, "activation_function", activation);
 }
 
+/* Reads whether scores are divided by the square root of a head's width. */
+static void configure_scores(hs__config *config, hs_architecture *architecture)
+{
+    if (!hs__config_flag_or(config, "scale_attn_weights", true))
+        architecture->score_divisor = 1;
+}
+
 static void configure(hs__config *config, hs_architecture *architecture)
 {
-    hs__config_unused(config, "scale_attn_by_inverse_layer_idx");
-    if (!hs__config_flag_or(config, "scale_attn_weights", true))
-        hs__config_refuse(config, "scale_attn_weights must be true");
+    const bool by_layer = hs__config_flag_or(config, "scale_attn_by_inverse_layer_idx", false);
+    configure_scores(config, architecture);
+    for (size_t i = 0; by_layer && i < architecture->shape.n_layers; i++)
+        architecture->layers[i].score_divisor = (double)(i + 1);
     configure_layers(config, HS_GELU_TANH, architecture);
 }
 
@@ -63,6 +72,7 @@ const hs__family hs__family_gpt2 = {
     .span = &hs__span_head,
     .configure = configure,
     .causal = true,
+    .default_positions = 1024,
 };
 
 /* ---- GPT-BigCode ---- */
@@ -93,8 +103,7 @@ static void configure_bigcode(hs__config *config, hs_architecture *architecture)
         architecture->shape.n_kv_heads = 1;
     else
         architecture->qkv_by_head = true;
-    if (!hs__config_flag_or(config, "scale_attn_weights", true))
-        architecture->score_divisor = 1;
+    configure_scores(config, architecture);
     configure_layers(config, HS_GELU_TANH, architecture);
 }
 
@@ -108,6 +117,7 @@ const hs__family hs__family_gpt_bigcode = {
     .tokens = &hs__classifier_head,
     .configure = configure_bigcode,
     .causal = true,
+    .default_positions = 1024,
 };
 
 /* ---- GPT: norms after ---- */
@@ -152,6 +162,7 @@ const hs__family hs__family_openai_gpt = {
     .sequence = &hs__score_head,
     .configure = configure_gpt,
     .causal = true,
+    .default_positions = 512,
 };
 
 /* ---- GPT-Neo ---- */
@@ -258,4 +269,5 @@ const hs__family hs__family_gpt_neo = {
     .span = &hs__span_head,
     .configure = configure_neo,
     .causal = true,
+    .default_positions = 2048,
 };

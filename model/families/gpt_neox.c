@@ -60,6 +60,7 @@ const hs__family hs__family_gpt_neox = {
     .configure = configure,
     .causal = true,
     .scales_rotation = true,
+    .default_positions = 2048,
 };
 
 /* ---- GPT-J: one norm for both blocks, neighbouring columns rotated, a head with a bias ---- */
@@ -122,6 +123,7 @@ const hs__family hs__family_gptj = {
     .span = &hs__span_head,
     .configure = configure_gptj,
     .causal = true,
+    .default_positions = 2048,
 };
 
 /* ---- BLOOM: a norm of the embeddings, and scores that fall with distance ---- */

@@ -47,7 +47,8 @@ static const hs__predictor_names predictor = {.decoder = "lm_head", .untied = tr
     .norms_without_bias = true
 #define LAYOUT(modules) {NAMES, .layers = (modules)}
 #define FAMILY_OF(type, names, its_keys, its_predictor, configurer)                                          \
-    .types = {(type)}, .keys = {&(its_keys)}, .prefixes = {"", "model.", "transformer."},                    \
+    .types = {(type)}, .keys = {&(its_keys)},                                                                \
+    .prefixes = {"", "model.", "transformer.", "language_model.model.", "model.language_model."},            \
     .layouts = {&(names)}, .predictors = {&(its_predictor)}, .sequence = &hs__score_head,                    \
     .configure = (configurer), .causal = true, .scales_rotation = true
 #define FAMILY(type, names, configurer) FAMILY_OF(type, names, keys, predictor, configurer)
@@ -74,8 +75,6 @@ static void refuse_biases(hs__config *config)
 /* Reads all keys but those of biases and of rotary positions. `eps` is of a config without one. */
 static void configure_layers(hs__config *config, double eps, hs_architecture *architecture)
 {
-    if (hs__config_number_or(config, "pretraining_tp", 1, 1e6, 1) != 1)
-        hs__config_refuse(config, "pretraining_tp must be 1");
     architecture->norms_before = true;
     architecture->norm_kind = HS_NORM_RMS;
     architecture->norm_eps = (float)hs__config_number_or(config, "rms_norm_eps", 1e-30, 1, eps);
@@ -105,7 +104,8 @@ static void configure_llama(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_llama = {FAMILY("llama", llama_layout, configure_llama),
-                                     .tokens = &hs__score_head, .span = &hs__span_head};
+                                     .tokens = &hs__score_head, .span = &hs__span_head,
+                                     .default_positions = 2048};
 
 /* ---- SmolLM3 (Bakouch et al. 2025): Llama whose every fourth layer has no positions ---- */
 
@@ -144,7 +144,11 @@ static void configure_smollm3(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_smollm3 = {
     FAMILY_OF("smollm3", llama_layout, smollm3_keys, tied_predictor, configure_smollm3),
-    .tokens = &hs__score_head, .span = &hs__span_head, .pads = true, .padding_id = 128004};
+    .tokens = &hs__score_head,
+    .span = &hs__span_head,
+    .pads = true,
+    .padding_id = 128004,
+    .default_positions = 32768};
 
 /* ---- Mistral (Jiang et al. 2023), in version 0.1 with a sliding window ---- */
 
@@ -172,11 +176,11 @@ static void configure_mistral(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_mistral = {
     FAMILY_OF("mistral", llama_layout, mistral_keys, predictor, configure_mistral), .tokens = &hs__score_head,
-    .span = &hs__span_head};
+    .span = &hs__span_head, .default_positions = 131072};
 
 const hs__family hs__family_ministral = {
     FAMILY_OF("ministral", llama_layout, mistral_keys, predictor, configure_ministral),
-    .tokens = &hs__score_head, .span = &hs__span_head};
+    .tokens = &hs__score_head, .span = &hs__span_head, .default_positions = 131072};
 
 /* ---- Qwen2 and Qwen2.5 (Yang et al. 2024): biases of queries, keys and values ---- */
 
@@ -204,7 +208,8 @@ static void configure_qwen2(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_qwen2 = {FAMILY_OF("qwen2", qwen2_layout, qwen2_keys, predictor, configure_qwen2),
-                                     .tokens = &hs__score_head, .span = &hs__span_head};
+                                     .tokens = &hs__score_head, .span = &hs__span_head,
+                                     .default_positions = 32768};
 
 /* ---- Qwen3 (Yang et al. 2025): RMS norms of each head's queries and keys ---- */
 
@@ -225,7 +230,8 @@ static void configure_qwen3(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_qwen3 = {FAMILY_OF("qwen3", qwen3_layout, qwen3_keys, predictor, configure_qwen3),
-                                     .tokens = &hs__score_head, .span = &hs__span_head};
+                                     .tokens = &hs__score_head, .span = &hs__span_head,
+                                     .default_positions = 32768};
 
 /* ---- Phi-3 and Phi-4 (Abdin et al. 2024): queries, keys and values in one module, the gate in another ----
  */
@@ -257,7 +263,7 @@ static void configure_phi3(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_phi3 = {FAMILY("phi3", phi3_layout, configure_phi3), .tokens = &hs__score_head,
-                                    .pads = true, .padding_id = 32000};
+                                    .pads = true, .padding_id = 32000, .default_positions = 4096};
 
 /* ---- Granite 3 (IBM 2024): Llama whose embedding, scores, sums and logits are scaled ---- */
 
@@ -271,7 +277,8 @@ static void configure_granite(hs__config *config, hs_architecture *architecture)
     architecture->residual_scale = hs__config_number_or(config, "residual_multiplier", 1e-6, 1e6, 1);
 }
 
-const hs__family hs__family_granite = {FAMILY("granite", llama_layout, configure_granite)};
+const hs__family hs__family_granite = {FAMILY("granite", llama_layout, configure_granite),
+                                       .default_positions = 2048};
 
 /* ---- Seed-OSS (ByteDance 2025) ---- */
 
@@ -286,7 +293,11 @@ static void configure_seed_oss(hs__config *config, hs_architecture *architecture
 
 const hs__family hs__family_seed_oss = {
     FAMILY_OF("seed_oss", llama_layout, seed_oss_keys, predictor, configure_seed_oss),
-    .tokens = &hs__score_head, .span = &hs__span_head, .pads = true, .padding_id = 1};
+    .tokens = &hs__score_head,
+    .span = &hs__span_head,
+    .pads = true,
+    .padding_id = 1,
+    .default_positions = 524288};
 
 /* ---- Helium (Kyutai 2025), and GLM 4 (GLM team 2024), whose neighbouring columns are rotated ---- */
 
@@ -345,11 +356,13 @@ static void configure_glm(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_helium = {
     FAMILY_OF("helium", helium_layout, helium_keys, predictor, configure_helium), .tokens = &hs__score_head,
-    .pads = true, .padding_id = 3};
+    .pads = true, .padding_id = 3, .default_positions = 4096};
 const hs__family hs__family_glm = {FAMILY_OF("glm", glm_layout, glm_keys, predictor, configure_glm),
-                                   .tokens = &hs__score_head, .pads = true, .padding_id = 151329};
+                                   .tokens = &hs__score_head, .pads = true, .padding_id = 151329,
+                                   .default_positions = 131072};
 const hs__family hs__family_glm4 = {FAMILY_OF("glm4", glm4_layout, glm_keys, predictor, configure_glm),
-                                    .tokens = &hs__score_head, .pads = true, .padding_id = 151329};
+                                    .tokens = &hs__score_head, .pads = true, .padding_id = 151329,
+                                    .default_positions = 131072};
 
 /* ---- OLMo 2 (OLMo team 2025): norms of what is added to the state, and of all queries and all keys ---- */
 
@@ -373,7 +386,7 @@ static void configure_olmo2(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_olmo2 = {FAMILY("olmo2", olmo2_layout, configure_olmo2), .pads = true,
-                                     .padding_id = 1};
+                                     .padding_id = 1, .default_positions = 2048};
 
 /* Reads OLMo 3's config: OLMo 2 with a window in three of four layers, which no scaling of rotation changes.
  */
@@ -398,7 +411,7 @@ static void configure_olmo3(hs__config *config, hs_architecture *architecture)
 }
 
 const hs__family hs__family_olmo3 = {FAMILY("olmo3", olmo2_layout, configure_olmo3), .pads = true,
-                                     .padding_id = 1};
+                                     .padding_id = 1, .default_positions = 2048};
 
 /* ---- Gemma (Gemma team 2024): Llama with wide heads, a scaled embedding and norms around one ---- */
 
@@ -420,7 +433,7 @@ static void configure_gemma(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_gemma = {
     FAMILY_OF("gemma", gemma_layout, gemma_keys, tied_predictor, configure_gemma), .tokens = &hs__score_head,
-    .pads = true};
+    .pads = true, .default_positions = 8192};
 
 /* ---- Gemma 2 and 3 (Gemma team 2024, 2025): norms before the blocks and of what they add ---- */
 
@@ -501,9 +514,10 @@ static void configure_gemma3(hs__config *config, hs_architecture *architecture)
 
 const hs__family hs__family_gemma2 = {
     FAMILY_OF("gemma2", gemma2_layout, gemma2_keys, tied_predictor, configure_gemma2),
-    .tokens = &hs__score_head, .pads = true};
+    .tokens = &hs__score_head, .pads = true, .default_positions = 8192};
 const hs__family hs__family_gemma3 = {
-    FAMILY_OF("gemma3_text", gemma3_layout, gemma2_keys, tied_predictor, configure_gemma3), .pads = true};
+    FAMILY_OF("gemma3_text", gemma3_layout, gemma2_keys, tied_predictor, configure_gemma3), .pads = true,
+    .default_positions = 131072};
 
 /* ---- EuroBERT (Boizard et al. 2025): an encoder, without the causal mask ---- */
 
@@ -529,4 +543,5 @@ const hs__family hs__family_eurobert = {
     .tokens = &hs__classifier_head,
     .configure = configure_eurobert,
     .scales_rotation = true,
+    .default_positions = 8192,
 };

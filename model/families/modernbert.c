@@ -102,4 +102,5 @@ const hs__family hs__family_modernbert = {
     .tokens = &sequence,
     .span = &sequence,
     .configure = configure,
+    .default_positions = 8192,
 };

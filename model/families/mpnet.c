@@ -44,4 +44,5 @@ const hs__family hs__family_mpnet = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .default_positions = 512,
 };

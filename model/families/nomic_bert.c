@@ -143,4 +143,5 @@ const hs__family hs__family_nomic_bert = {
     .sequence = &hs__pooler_head,
     .tokens = &hs__classifier_head,
     .configure = configure,
+    .default_positions = 2048,
 };

@@ -29,6 +29,7 @@ const hs__family hs__family_roberta = {
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
     .configure = configure,
+    .default_positions = 512,
 };
 
 /* clang-format off */
@@ -36,7 +37,7 @@ const hs__family hs__family_roberta = {
 #define FAMILY(type, prefix, layout, configurer)                                                             \
     {.types = {(type)}, .keys = {&hs__bert_keys}, .prefixes = {"", (prefix)}, .layouts = {&(layout)},        \
      .predictors = {&hs__roberta_predictor}, .sequence = &hs__roberta_head, .tokens = &hs__classifier_head,  \
-     .span = &hs__span_head, .configure = (configurer)}
+     .span = &hs__span_head, .configure = (configurer), .default_positions = 512}
 
 /* The modules of a layer with norms before, which have these names. */
 #define MODULES(attention_norm, ffn_norm)                                                                    \

@@ -86,8 +86,9 @@ hs_status hs__modules_parse(const hs_bytes *file, hs__modules *ret_modules, hs_e
         st = hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": more than %d modules", HS__MODULES_MAX);
     for (size_t i = 0; !st && i < json_array_size(list); i++)
         st = read_module(json_array_get(list, i), ret_modules, err);
-    if (!st && ret_modules->n < 2)
-        st = hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": must name a Transformer and its Pooling");
+    if (!st && ret_modules->n == 0)
+        st = hs_fail(err, HS_BAD_MODEL,
+                     MODULES_FILE ": must name a Transformer, and its Pooling unless it is a cross-encoder");
     json_decref(list);
     return st;
 }
@@ -340,24 +341,28 @@ static size_t read_length(hs__config *config, const char *key, size_t otherwise)
     if (!value || json_is_null(value))
         return otherwise;
     const double length = json_number_value(value);
-    if (!(length >= 1))
+    if (!(length >= 1) || length != floor(length))
         hs__config_refuse(config, "%s must be an integer from 1, or null", key);
     return (size_t)fmin(fmax(length, 1), longest); /* transformers writes 1e30 for no limit */
 }
+
+const char *const hs__sentence_length_files[] = {
+    "sentence_bert_config.json",       "sentence_roberta_config.json",
+    "sentence_distilbert_config.json", "sentence_camembert_config.json",
+    "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",      NULL,
+};
 
 /* Reads the first of these files that has a key, as sentence-transformers does. Returns its name, or NULL.
  * The caller releases *ret_keys. */
 static const char *read_length_file(const char *dir, json_t **ret_keys, hs_status *ret_status, hs_error *err)
 {
-    static const char *const names[] = {"sentence_bert_config.json",       "sentence_roberta_config.json",
-                                        "sentence_distilbert_config.json", "sentence_camembert_config.json",
-                                        "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
-                                        "sentence_xlnet_config.json"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *const *names = hs__sentence_length_files;
+    for (size_t i = 0; names[i]; i++) {
         hs_bytes file = {0};
         hs_status st = hs__file_read(dir, names[i], true, &file, err);
         if (!st && file.data)
-            st = hs__json_parse(&file, names[i], ret_keys, err);
+            st = hs__json_parse_reals(&file, names[i], ret_keys, err);
         free((void *)file.data);
         *ret_status = st;
         if (st || json_object_size(*ret_keys) > 0)
@@ -385,8 +390,8 @@ static hs_status length_of_tokenizer(const hs_bytes *file, size_t n_positions, s
     return st;
 }
 
-/* Finds the length of texts: model_max_length among the arguments of the tokenizer, max_seq_length, or that
- * of tokenizer_config.json, which folders of sentence-transformers 5.4 and newer have alone. */
+/* Finds the length of texts: model_max_length among the tokenizer's arguments, or max_seq_length. Folders of
+ * sentence-transformers 5.4 and newer have only that of tokenizer_config.json. */
 static hs_status open_length(const char *dir, const hs_shape *shape, const hs_bytes *tokenizer_config,
                              hs_sentence_head *head, hs_error *err)
 {

@@ -4,6 +4,7 @@
 
 #include "model/files/json.h"
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,54 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
     return HS_OK;
 }
 
+/* Weights in other forms: how the longer names of their files end, and what can be done. The first that fits
+ * counts. */
+static const struct {
+    const char *ending, *advice;
+} others[] = {
+    {"_model.safetensors", "an adapter without its adapter_config.json"},
+    {"solidated.safetensors",
+     "weights in Mistral's own layout, which is not read; use the files beside which "
+     "transformers has its config.json"},
+    {".safetensors", "weights under another name; if they are whole, copy or link the file to " SINGLE_FILE},
+    {".gguf", "the format of llama.cpp, which is not read; use the safetensors files that it was made of"},
+    {".h5",
+     "weights of TensorFlow, which are not read; transformers 4 with TensorFlow converts them (from_tf)"},
+    {".msgpack", "weights of Flax, which are not read; transformers 4 with Flax converts them (from_flax)"},
+};
+#define N_OTHERS (sizeof others / sizeof *others)
+
+/* Returns which of the other forms a file has, or N_OTHERS. */
+static size_t form_of(const char *name)
+{
+    size_t form = 0;
+    while (form < N_OTHERS && !hs_ends_with(name, others[form].ending))
+        form++;
+    return form;
+}
+
+/* Refuses a folder with weights in another form, or without any. It names a file of the first form,
+ * of several the first in the order of names. */
+static hs_status refuse_other(const char *dir, hs_error *err)
+{
+    char found[256] = "";
+    size_t form = N_OTHERS;
+    DIR *folder = opendir(dir);
+    for (const struct dirent *entry = NULL; folder && (entry = readdir(folder));) {
+        const size_t k = form_of(entry->d_name);
+        if (k == N_OTHERS || k > form || (k == form && strcmp(entry->d_name, found) > 0))
+            continue;
+        form = k;
+        snprintf(found, sizeof found, "%s", entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+    return form == N_OTHERS ? hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE)
+                            : hs_fail(err, HS_NOT_FOUND,
+                                      SINGLE_FILE ": missing, as is " INDEX_FILE "; the folder has %s, %s",
+                                      found, others[form].advice);
+}
+
 /* Refuses a folder without safetensors, and says what it has instead. */
 static hs_status refuse_missing(const char *dir, hs_error *err)
 {
@@ -279,7 +328,7 @@ static hs_status refuse_missing(const char *dir, hs_error *err)
                            ", a pickle, which can run code. Convert it once, with PyTorch and the "
                            "Python package: python3 -m headscope.convert DIR");
     }
-    return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE);
+    return refuse_other(dir, err);
 }
 
 static hs_status open_single(const char *dir, hs__shards *shards, hs_error *err)

@@ -120,8 +120,10 @@ static bool read_trainer(hs_bytes message, hs__sentencepiece_model *model, uint6
             *ret_type = f.number;
         else if (f.key == key_of(TRAINER_UNKNOWN, VARINT))
             model->unknown = (size_t)f.number;
-        else if (f.key == key_of(TRAINER_SPACE_BEHIND, VARINT) || f.key == key_of(TRAINER_BYTES, VARINT))
-            model->is_unusual |= f.number != 0;
+        else if (f.key == key_of(TRAINER_SPACE_BEHIND, VARINT))
+            model->marks_ends = f.number != 0;
+        else if (f.key == key_of(TRAINER_BYTES, VARINT))
+            model->has_bytes = f.number != 0;
     }
     return true;
 }
@@ -134,9 +136,12 @@ static bool read_normalizer(hs_bytes message, hs__sentencepiece_model *model)
             return false;
         if (f.key == key_of(NORMALIZER_CHARSMAP, BYTES))
             model->charsmap = f.bytes;
-        else if (f.key == key_of(NORMALIZER_PREFIX, VARINT) || f.key == key_of(NORMALIZER_SPACES, VARINT) ||
-                 f.key == key_of(NORMALIZER_ESCAPES, VARINT))
-            model->is_unusual |= f.number == 0;
+        else if (f.key == key_of(NORMALIZER_PREFIX, VARINT))
+            model->prefixes = f.number != 0;
+        else if (f.key == key_of(NORMALIZER_SPACES, VARINT))
+            model->drops_spaces = f.number != 0;
+        else if (f.key == key_of(NORMALIZER_ESCAPES, VARINT))
+            model->escapes = f.number != 0;
     }
     return true;
 }
@@ -169,7 +174,7 @@ hs_status hs__sentencepiece_parse(const hs_bytes *file, size_t pieces_max, bool 
                                   hs__sentencepiece_model *ret_model, hs_error *err)
 {
     uint64_t type = UNIGRAM;
-    *ret_model = (hs__sentencepiece_model){0};
+    *ret_model = (hs__sentencepiece_model){.prefixes = true, .drops_spaces = true, .escapes = true};
     if (!read_model(*file, 0, ret_model, &type) || !ret_model->n_pieces)
         return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is truncated or malformed");
     ret_model->is_bpe = type == BPE;

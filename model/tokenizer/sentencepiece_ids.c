@@ -87,7 +87,8 @@ static hs_status read_files(const hs_bytes *file, const hs_bytes *vocab, const h
         st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": sp_model_kwargs is not supported");
     if (!st)
         st = hs__sentencepiece_parse(file, PIECES_MAX, true, ret_model, err);
-    if (!st && ret_model->is_unusual)
+    if (!st && (ret_model->has_bytes || ret_model->marks_ends || !ret_model->prefixes ||
+                !ret_model->drops_spaces || !ret_model->escapes))
         st = hs_fail(err, HS_BAD_MODEL,
                      "the sentencepiece model treats white space or unknown characters in a way that is not "
                      "supported");
@@ -156,7 +157,7 @@ static hs_status find_languages(const hs__description *d, const char **ret_codes
 }
 
 /* Gives the languages the ids behind those of vocab.json, whatever that says of them, and lists their tokens
- * as added. */
+ * as added. They are found in texts only if tokenizer_config.json names them, too. */
 static hs_status put_languages(const char *codes, json_t *ids, json_t *added, hs_error *err)
 {
     json_int_t id = (json_int_t)json_object_size(ids);
@@ -165,8 +166,8 @@ static hs_status put_languages(const char *codes, json_t *ids, json_t *added, hs
         const int n = (int)strcspn(at, " ");
         snprintf(token, sizeof token, "__%.*s__", n, at);
         if (json_object_set_new(ids, token, json_integer(id)) ||
-            json_array_append_new(added,
-                                  json_pack("{s:I, s:s, s:b}", "id", id, "content", token, "special", 1)))
+            json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b}", "id", id, "content", token,
+                                                   "special", 1, "unsearched", 1)))
             return no_memory(err);
         at += n + (at[n] == ' ');
     }

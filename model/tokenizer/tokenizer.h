@@ -27,6 +27,7 @@ typedef struct hs_tokenizer_files {
     hs_bytes vocab_txt, vocab_json, merges_txt; /* vocab_txt: WordPiece, or letters (ESM); the other two
                                                  * together: byte-level BPE */
     hs_bytes sentencepiece;                     /* sentencepiece.bpe.model, spiece.model or spm.model */
+    hs_bytes tokenizer_model;                   /* tokenizer.model of Llama, Mistral and Gemma */
     /* source.spm and target.spm of Marian, with which a tokenizer.json is ignored, too. The first one cuts.
      */
     hs_bytes source_sentencepiece, target_sentencepiece;

@@ -374,11 +374,11 @@ static void split_finish(hs__split *split)
 static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts, size_t n_texts, bool words,
                              const hs_encode_options *options, hs__pieces *pieces, hs_error *err)
 {
-    passage p = {.tokenizer = tokenizer,
-                 .skipped = options->split_special_tokens ? HS__ADDED_SPECIAL : 0,
-                 .pieces = pieces,
-                 .n_enough =
-                     pieces->keeps_last ? SIZE_MAX : enough_pieces(options->tokens_max, pieces->n_kept)};
+    passage p = {
+        .tokenizer = tokenizer,
+        .skipped = options->split_special_tokens || tokenizer->splits_special ? HS__ADDED_SPECIAL : 0,
+        .pieces = pieces,
+        .n_enough = pieces->keeps_last ? SIZE_MAX : enough_pieces(options->tokens_max, pieces->n_kept)};
     bool ok = true;
     for (size_t i = 0; i < n_texts && ok && !p.enough; i++) {
         const size_t n = pieces->n;

@@ -24,33 +24,20 @@ static bool is_one_of(const char *name, const char *const *names)
 /* Checks the class. Options of tokenizer_config.json count for BERT's classes, and for a file without a
  * class. Other classes take their pipeline from tokenizer.json, as transformers does for unknown names. Its
  * classes that are written in Python do not read that file. */
-static hs_status check_class(const hs__description *d, bool *ret_generic, hs_error *err)
+static hs_status check_class(hs__description *d, hs_error *err)
 {
     static const char *const bert[] = {"BertTokenizer",       "DistilBertTokenizer", "ElectraTokenizer",
                                        "MobileBertTokenizer", "LayoutLMTokenizer",   NULL};
-    static const char *const python[] = {
-        "BertJapaneseTokenizer",    "BertTokenizerLegacy", "BertweetTokenizer", "BartphoTokenizer",
-        "BertGenerationTokenizer",  "BioGptTokenizer",     "ByT5Tokenizer",     "CanineTokenizer",
-        "CpmAntTokenizer",          "CTRLTokenizer",       "EsmTokenizer",      "FlaubertTokenizer",
-        "GPTNeoXJapaneseTokenizer", "GPTSw3Tokenizer",     "PhobertTokenizer",  "ProphetNetTokenizer",
-        "RoCBertTokenizer",         "TapasTokenizer",      "XLMTokenizer",      NULL};
     const char *class = NULL;
     char name[64];
-    *ret_generic = false;
     const hs_status st = hs__option_text(d->config, HS__TOKENIZER_CONFIG, "tokenizer_class", &class, err);
     if (st || !class)
         return st;
     snprintf(name, sizeof name, "%s", class);
     if (hs_ends_with(name, "Fast"))
         name[strlen(name) - strlen("Fast")] = '\0';
-    *ret_generic = !is_one_of(name, bert);
-    if (!is_one_of(name, python))
-        return HS_OK;
-    return hs_fail(err, HS_BAD_MODEL,
-                   HS__TOKENIZER_CONFIG
-                   ": tokenizer_class '%s' is not supported: transformers has it in Python, "
-                   "and its tokens may be others than those of " HS__TOKENIZER_JSON,
-                   class);
+    d->keeps_normalizer = !is_one_of(name, bert);
+    return hs__python_class_refuse(class, err);
 }
 
 /* Overrides an option of a part if the config has it. */
@@ -91,11 +78,10 @@ static hs_status override_byte_level(const hs__description *d, hs_error *err)
     return st ? st : override(d, "post_processor", "RobertaProcessing", trim, trim, err);
 }
 
-/* Applies the config to the pipeline. generic: the class takes its BERT normalizer from tokenizer.json
- * unchanged. */
-static hs_status apply_config(hs__description *d, bool generic, hs_error *err)
+/* Applies the config to the pipeline. */
+static hs_status apply_config(hs__description *d, hs_error *err)
 {
-    hs_status st = generic ? HS_OK : override_bert(d, err);
+    hs_status st = d->keeps_normalizer ? HS_OK : override_bert(d, err);
     if (!st)
         st = override_byte_level(d, err);
     if (!st)
@@ -189,8 +175,10 @@ static hs_status read_list(hs__description *d, hs_error *err)
         int32_t id = 0;
         st = hs__token_id_read(number, HS__TOKENIZER_JSON ": added_tokens", content_of(token),
                                d->vocab_size + HS__BEYOND_MAX, &id, err);
+        hs__added_token added = read_flags(token, id);
+        added.unsearched = d->older && json_is_true(json_object_get(token, "unsearched"));
         if (!st)
-            st = put(d, content_of(token), read_flags(token, id), err);
+            st = put(d, content_of(token), added, err);
     }
     return st;
 }
@@ -221,16 +209,96 @@ static hs_status read_decoder(hs__description *d, hs_error *err)
 
 /* ---- special tokens ---- */
 
-/* Returns the text of additional special token i, a string or an object; NULL for anything else. */
+/* ---- special tokens without a purpose of their own ----
+ *
+ * transformers 5 takes them from these keys:
+ *
+ *     extra_special_tokens            a list, or an object of names and tokens
+ *     any other key ending in _token  a token
+ *     model_specific_special_tokens   an object, unless one of those above names a token
+ *     additional_special_tokens       a list, unless the first one is there */
+
+static bool has_purpose(const char *key)
+{
+    for (size_t i = 0; i < N_SPECIAL; i++)
+        if (strcmp(key, special_keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the text of a token: a string, or an object with "content". NULL for anything else. */
+static const char *text_of(const json_t *token)
+{
+    return json_is_object(token) ? content_of(token) : json_string_value(token);
+}
+
+/* Appends the tokens of a list, or the members of an object. Returns false if memory is short. */
+static bool append_tokens(json_t *list, json_t *tokens)
+{
+    bool ok = true;
+    const char *name;
+    json_t *token;
+    for (size_t i = 0; ok && i < json_array_size(tokens); i++)
+        ok = !json_array_append(list, json_array_get(tokens, i));
+    json_object_foreach(tokens, name, token) ok = ok && !json_array_append(list, token);
+    return ok;
+}
+
+/* Refuses a list of tokens with an item that is none. */
+static hs_status check_tokens(const char *key, const json_t *tokens, hs_error *err)
+{
+    const size_t n = json_array_size(tokens);
+    bool sound = !tokens || json_is_null(tokens) || json_is_array(tokens) || json_is_object(tokens);
+    for (size_t i = 0; i < n; i++)
+        sound &= text_of(json_array_get(tokens, i)) != NULL;
+    const char *name;
+    json_t *token;
+    json_object_foreach((json_t *)tokens, name, token) sound &= text_of(token) != NULL;
+    return sound ? HS_OK
+                 : hs_fail(err, HS_BAD_MODEL,
+                           HS__TOKENIZER_CONFIG
+                           ": %s must be a list of tokens, or an object of names and tokens",
+                           key);
+}
+
+/* Appends the tokens of a key. Fails with HS_BAD_MODEL if its value is neither list nor object. */
+static hs_status add_tokens(hs__description *d, const char *key, hs_error *err)
+{
+    json_t *tokens = json_object_get(d->config, key);
+    const hs_status st = check_tokens(key, tokens, err);
+    return st || append_tokens(d->more, tokens) ? st : hs_fail(err, HS_NO_MEMORY, "out of memory");
+}
+
+static hs_status list_more(hs__description *d, hs_error *err)
+{
+    static const char newer[] = "extra_special_tokens";
+    const char *key;
+    json_t *value;
+    const json_t *extra = json_object_get(d->config, newer);
+    bool ok = (d->more = json_array());
+    json_object_foreach(d->config, key, value)
+    {
+        if (hs_ends_with(key, "_token") && !has_purpose(key) && text_of(value))
+            ok = ok && !json_array_append(d->more, value);
+    }
+    hs_status st = ok ? HS_OK : hs_fail(err, HS_NO_MEMORY, "out of memory");
+    if (!st && json_array_size(d->more) == 0 && json_object_size(extra) == 0)
+        st = add_tokens(d, "model_specific_special_tokens", err);
+    if (!st)
+        st = add_tokens(d, newer, err);
+    if (!st && json_array_size(extra) == 0 && json_object_size(extra) == 0)
+        st = add_tokens(d, "additional_special_tokens", err);
+    return st;
+}
+
 static const char *more_name(const hs__description *d, size_t i)
 {
-    const json_t *token = json_array_get(json_object_get(d->config, "additional_special_tokens"), i);
-    return json_is_object(token) ? content_of(token) : json_string_value(token);
+    return text_of(json_array_get(d->more, i));
 }
 
 static size_t count_more(const hs__description *d)
 {
-    return json_array_size(json_object_get(d->config, "additional_special_tokens"));
+    return json_array_size(d->more);
 }
 
 /* Lists all special tokens of the files as keys. Returns NULL if memory is short. */
@@ -278,9 +346,8 @@ static hs_status read_special(hs__description *d, hs_error *err)
             st = put_special(d, text, json_object_get(d->config, key),
                              !is_mask && strcmp(key, "pad_token") != 0, is_mask && d->names.mask_lstrip, err);
     }
-    const json_t *more = json_object_get(d->config, "additional_special_tokens");
     for (size_t i = 0; !st && i < count_more(d); i++)
-        st = put_special(d, more_name(d, i), json_array_get(more, i), false, false, err);
+        st = put_special(d, more_name(d, i), json_array_get(d->more, i), false, false, err);
     return st;
 }
 
@@ -348,6 +415,7 @@ static hs_status check_sizes(const hs_tokenizer_files *files, hs_error *err)
                 {&files->vocab_json, "vocab.json"},
                 {&files->merges_txt, "merges.txt"},
                 {&files->sentencepiece, "the sentencepiece model"},
+                {&files->tokenizer_model, "tokenizer.model"},
                 {&files->source_sentencepiece, "source.spm"},
                 {&files->target_sentencepiece, "target.spm"},
                 {&files->added_tokens, "added_tokens.json"},
@@ -395,12 +463,37 @@ static bool is_marian(const hs_tokenizer_files *files, const hs__description *d)
                  : files->source_sentencepiece.data && files->target_sentencepiece.data;
 }
 
+/* Refuses fix_mistral_regex where transformers obeys it: in folders of Mistral's models that version 4 of
+ * transformers saved. It then replaces the expression of tokenizer.json. */
+static hs_status refuse_other_expression(const hs_tokenizer_files *files, const hs__description *d,
+                                         hs_error *err)
+{
+    static const char key[] = "fix_mistral_regex";
+    static const char *const types[] = {"mistral", "mistral3", "voxtral", "ministral", "pixtral", NULL};
+    enum { LARGE_VOCABULARY = 100000 };
+    bool is_set = false;
+    json_t *config = NULL;
+    hs_status st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, key, &is_set, err);
+    if (st || !is_set || !files->config.data || d->vocab_size <= LARGE_VOCABULARY)
+        return st;
+    st = hs__json_parse(&files->config, "config.json", &config, err);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *version = json_string_value(json_object_get(config, "transformers_version"));
+    if (!st && type && is_one_of(type, types) && (!version || atoi(version) < 5))
+        st = hs_fail(err, HS_BAD_MODEL,
+                     HS__TOKENIZER_CONFIG
+                     ": %s is not supported: it replaces a part of " HS__TOKENIZER_JSON
+                     ". Save the tokenizer again with transformers 5, and take out the key",
+                     key);
+    json_decref(config);
+    return st;
+}
+
 /* Reads the description. The caller finishes *ret, even after an error. */
 static hs_status description_read(const hs_tokenizer_files *files, size_t vocab_size, hs__description *ret,
                                   hs_error *err)
 {
     *ret = (hs__description){.vocab_file = HS__TOKENIZER_JSON, .vocab_size = vocab_size};
-    bool generic = false;
     hs_status st = read_documents(files, ret, err);
     const bool complete = !st && files->tokenizer_json.data && !is_marian(files, ret);
     if (!st && complete)
@@ -408,9 +501,13 @@ static hs_status description_read(const hs_tokenizer_files *files, size_t vocab_
     else if (!st)
         st = hs__older_files_read(files, ret, err);
     if (!st && complete)
-        st = check_class(ret, &generic, err);
+        st = check_class(ret, err);
     if (!st)
-        st = apply_config(ret, generic, err);
+        st = refuse_other_expression(files, ret, err);
+    if (!st)
+        st = apply_config(ret, err);
+    if (!st)
+        st = list_more(ret, err);
     return st ? st : read_added(ret, err);
 }
 
@@ -422,6 +519,7 @@ static void description_finish(hs__description *d)
     json_decref(d->config);
     json_decref(d->added_json);
     json_decref(d->added_by);
+    json_decref(d->more);
 }
 
 /* ---- create ---- */

@@ -4,6 +4,7 @@
  *     tokenizer_files.c    tokenizer.json, tokenizer_config.json, added tokens -> hs__description
  *     older_files.c        vocab.txt, merges.txt, sentencepiece -> an equivalent tokenizer.json
  *     sentencepiece_ids.c  sentencepiece with vocab.json (Marian, M2M100) -> the same
+ *     sentencepiece_pairs.c  sentencepiece of Llama and Gemma -> the same
  *     tokenizer.c          hs__description -> parts, vocabulary, added tokens, roles
  *     tokenizer_encode.c   texts -> hs_encoding, which begins with finding added tokens
  *     sentencepiece.c      the messages of sentencepiece models
@@ -318,6 +319,7 @@ typedef struct hs__added_token {
     bool special;          /* if false, the token is found even if special tokens are split */
     bool normalized;       /* search in the normalised text for the normalised token */
     bool single_word;      /* match only as a whole word */
+    bool unsearched;       /* a special token by its id alone: in texts it is ordinary text */
     const char *file;      /* the file that names it, for messages */
     bool lstrip, rstrip;   /* takes the white space before it, after it */
 } hs__added_token;
@@ -428,11 +430,14 @@ typedef struct hs__sentencepiece {
 } hs__sentencepiece;
 
 typedef struct hs__sentencepiece_model {
-    hs__sentencepiece *pieces; /* [n_pieces] */
-    size_t n_pieces, unknown;  /* unknown: the number of the unknown piece */
-    hs_bytes charsmap;         /* the normalizer's table; may be empty */
-    bool is_bpe;               /* otherwise a Unigram */
-    bool is_unusual;           /* white space is not handled as by default, or unknown characters are bytes */
+    hs__sentencepiece *pieces;            /* [n_pieces] */
+    size_t n_pieces, unknown;             /* unknown: the number of the unknown piece */
+    hs_bytes charsmap;                    /* the normalizer's table; may be empty */
+    bool is_bpe;                          /* otherwise a Unigram */
+    bool has_bytes;                       /* unknown characters are bytes */
+    bool marks_ends;                      /* marks stand behind words */
+    bool prefixes, drops_spaces, escapes; /* white space: a mark before the text, runs become one space,
+                                           * and spaces marks; all by default */
 } hs__sentencepiece_model;
 
 /* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, neither a Unigram nor, if bpe, BPE,
@@ -597,9 +602,10 @@ struct hs_tokenizer {
     hs__trim trim;
     hs_special_ids special;
     hs_languages languages;
-    uint8_t *roles; /* [vocabulary.size] hs_role */
-    bool cuts_left; /* a long text loses its beginning */
-    size_t n_rows;  /* of the embedding; added tokens may have larger ids, and then no text may have them */
+    uint8_t *roles;      /* [vocabulary.size] hs_role */
+    bool cuts_left;      /* a long text loses its beginning */
+    bool splits_special; /* special tokens in a text are ordinary text, whatever a request says */
+    size_t n_rows; /* of the embedding; added tokens may have larger ids, and then no text may have them */
 };
 
 /* The special tokens of a class of tokenizers, for files that do not name them. */
@@ -617,10 +623,12 @@ typedef struct hs__description {
     json_t *json;           /* tokenizer.json, or the equivalent of older files */
     json_t *config;         /* tokenizer_config.json merged with special_tokens_map.json; {} if absent */
     json_t *added_json;     /* added_tokens.json, or NULL */
+    json_t *more;           /* special tokens of the config beyond the seven with a purpose, in order */
     const char *vocab_file; /* "tokenizer.json", "vocab.txt" */
     size_t vocab_size;      /* rows of the embedding: ids are below this, but for some added tokens */
     bool older;             /* the folder has no tokenizer.json */
     bool in_python;         /* added tokens are found in the given text, whatever `normalized` says */
+    bool keeps_normalizer;  /* tokenizer_config.json changes nothing of BERT's normalizer */
     hs__entries entries;    /* items NULL: the model's own object lists them */
     hs__added_list added;
     json_t *added_by;    /* an added token's text -> the file that named it first */
@@ -633,9 +641,57 @@ typedef struct hs__description {
 HS_MUST_USE hs_status hs__tokenizer_build(hs__description *description, hs_tokenizer *ret_tokenizer,
                                           hs_error *err);
 
+/* Fails with HS_BAD_MODEL if transformers has the class in Python alone, so that no tokenizer.json is its. */
+HS_MUST_USE hs_status hs__python_class_refuse(const char *class, hs_error *err);
+
 /* Fills json, vocab_file, entries, names and in_python from the files of a folder without tokenizer.json. */
 HS_MUST_USE hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *description,
                                            hs_error *err);
+
+/* ---- vocab.json and merges.txt (older_byte_pairs.c) ---- */
+
+/* The pipelines of classes with these files. */
+typedef enum hs__byte_pairs {
+    HS__BYTE_PAIRS,       /* GPT-2's, without a normalizer */
+    HS__NFC_BYTE_PAIRS,   /* GPT-NeoX's */
+    HS__QWEN2_BYTE_PAIRS, /* NFC, and an expression of its own */
+    HS__WORD_PAIRS        /* GPT's: BERT's words in lower case, whose last pieces end with </w> */
+} hs__byte_pairs;
+
+/* Fills json and vocab_file. `unknown` is the class's unknown token. */
+HS_MUST_USE hs_status hs__byte_pairs_read(hs__byte_pairs kind, const char *unknown,
+                                          const hs_tokenizer_files *files, hs__description *d, hs_error *err);
+
+/* ---- tokenizer.model (sentencepiece_pairs.c) ---- */
+
+/* The pipelines of classes with this file. */
+typedef enum hs__piece_pairs {
+    HS__PLAIN_PIECES, /* as the file says: Mistral, and a Llama without tokenizer_config.json */
+    HS__LLAMA_PIECES,
+    HS__GEMMA_PIECES
+} hs__piece_pairs;
+
+/* Fills json and vocab_file. `unknown` is the class's unknown token. */
+HS_MUST_USE hs_status hs__piece_pairs_read(hs__piece_pairs kind, const char *unknown,
+                                           const hs_tokenizer_files *files, hs__description *d,
+                                           hs_error *err);
+
+/* ---- lines ---- */
+
+/* Returns the end of the line at `at`: LF, CR or CRLF, as in Python's text files. */
+static inline const char *hs__line_end(const char *at, const char *end)
+{
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    const char *stop = newline ? newline : end;
+    const char *carriage = memchr(at, '\r', (size_t)(stop - at));
+    return carriage ? carriage : stop;
+}
+
+/* Returns the start of the line after the one that ends at stop. */
+static inline const char *hs__line_next(const char *stop, const char *end)
+{
+    return stop < end && *stop == '\r' && stop + 1 < end && stop[1] == '\n' ? stop + 2 : stop + 1;
+}
 
 /* Fill json, vocab_file and entries from a sentencepiece model and vocab.json, once the names are set
  * (sentencepiece_ids.c). */

@@ -184,7 +184,7 @@ static hs_status raw_build(const hs__added_list *list, hs__added_set *ret_set, h
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++)
-        if (!list->items[i].normalized)
+        if (!list->items[i].normalized && !list->items[i].unsearched)
             entries[n++] = list->items[i].entry;
     const hs_status st = set_build(entries, n, ret_set, err);
     free(entries);

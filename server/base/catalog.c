@@ -3,6 +3,7 @@
 
 #include "server/base/log.h"
 
+#include "model/base/read_number.h"
 #include "model/files/hub_cache.h"
 #include "server/base/machine.h"
 
@@ -86,6 +87,9 @@ hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_err
 hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err)
 {
     hs_model_place place = {0};
+    if (options->n_places && options->places[0].is_untrained)
+        return hs_fail(err, HS_INVALID, "expected before its --untrained: --model %s --untrained SEED",
+                       value);
     hs_status st = place_read(value, strlen(value), &place, err);
     options->n_places = 0;
     if (!st)
@@ -105,6 +109,25 @@ hs_status hs__catalog_set_tokenizer(hs_catalog_options *options, const char *val
     if (!*value)
         return hs_fail(err, HS_INVALID, "expected a folder, or org/name of the hub");
     last->tokenizer = value;
+    return HS_OK;
+}
+
+hs_status hs__catalog_untrain(hs_catalog_options *options, const char *value, hs_error *err)
+{
+    int64_t seed;
+    if (hs_integer_read(value, NULL, 0, INT64_C(1) << 53, &seed))
+        return hs_fail(err, HS_INVALID, "expected an integer from 0 to 9007199254740992");
+    if (!options->n_places) {
+        options->places[0] = *hs__catalog_place(options, 0);
+        options->n_places = 1;
+    }
+    hs_model_place *last = &options->places[options->n_places - 1];
+    if (last->is_untrained)
+        return hs_fail(err, HS_INVALID, "%s has a seed already: give one behind each --model", last->name);
+    const size_t n = strnlen(last->name, HS_MODEL_NAME_BYTES - 40);
+    snprintf(last->name + n, sizeof last->name - n, "-untrained-%lld", (long long)seed);
+    last->is_untrained = true;
+    last->seed = (uint64_t)seed;
     return HS_OK;
 }
 
@@ -140,8 +163,8 @@ hs_status hs__model_place_dir(const hs_model_place *place, char ret_dir[PATH_MAX
         return hs_hub_cache_find(&name, ret_dir, err);
     return hs_fail(err, HS_NOT_FOUND,
                    "there is no folder '%s': name one with config.json or adapter_config.json, org/name of "
-                   "the hub (hf://name if it has "
-                   "no organisation), or %s for the built-in model",
+                   "the hub (hf://name if it has no organisation), or %s for the built-in model; 'headscope "
+                   "pull google-bert/bert-base-uncased' fetches one of the hub",
                    ret_dir, HS_EMBEDDED_NAME);
 }
 
@@ -162,15 +185,21 @@ static hs_status tokenizer_dir(const char *tokenizer, char ret_dir[PATH_MAX], hs
 hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err)
 {
     char dir[PATH_MAX], tokenizer[PATH_MAX];
-    if (!place->n_dir)
-        return hs_model_open_embedded(ret_model, err);
-    hs_status st = hs__model_place_dir(place, dir, err);
+    hs_status st = place->n_dir ? hs__model_place_dir(place, dir, err) : HS_OK;
     if (!st && place->tokenizer)
         st = tokenizer_dir(place->tokenizer, tokenizer, err);
     if (!st)
-        st = hs_model_open(dir, place->tokenizer ? tokenizer : NULL, ret_model, err);
+        st = place->n_dir ? hs_model_open(dir, place->tokenizer ? tokenizer : NULL, ret_model, err)
+                          : hs_model_open_embedded(ret_model, err);
+    if (!st && place->is_untrained && (st = hs_model_untrain(*ret_model, place->seed, err))) {
+        hs_model_close(*ret_model);
+        *ret_model = NULL;
+    }
     if (!st && hs_model_has_own_code(*ret_model))
         hs__log("warning", "%s has code of its own (auto_map), which is not run; it is read as %s",
+                place->name, hs_model_architecture(*ret_model)->family);
+    if (!st && hs_model_is_text_part(*ret_model))
+        hs__log("warning", "%s is a model of images and text, of which the text part alone is read, as %s",
                 place->name, hs_model_architecture(*ret_model)->family);
     return st;
 }

@@ -15,6 +15,7 @@ enum { HS_CATALOG_MAX = 64 };
 #define HS_MODEL_HELP                                                                                        \
     "a folder, org/name of the hub, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
 
+#define HS_UNTRAINED_HELP "random weights from this seed for the --model before it, as before its training"
 #define HS_TOKENIZER_HELP "tokenizer files of the --model before it, if they are in another folder"
 
 /* The location of a model: a folder, or a name whose snapshot is in HuggingFace's cache
@@ -24,7 +25,9 @@ typedef struct hs_model_place {
     const char *dir;
     size_t n_dir;
     const char
-        *tokenizer; /* such a location of the tokenizer's files, or NULL: they are those of the model */
+        *tokenizer;    /* such a location of the tokenizer's files, or NULL: they are those of the model */
+    bool is_untrained; /* its weights are drawn from `seed` */
+    uint64_t seed;
 } hs_model_place;
 
 /* The memory of models that are added while others are served. Any thread. */
@@ -59,6 +62,10 @@ HS_MUST_USE hs_status hs__catalog_choose(hs_catalog_options *options, const char
  * is none, or if it is the embedded one. value must outlive the opening. */
 HS_MUST_USE hs_status hs__catalog_set_tokenizer(hs_catalog_options *options, const char *value,
                                                 hs_error *err);
+
+/* Gives the model that was added last random weights from a seed, an integer, and its name an ending. Without
+ * a model it is the embedded one. Fails with HS_INVALID. */
+HS_MUST_USE hs_status hs__catalog_untrain(hs_catalog_options *options, const char *value, hs_error *err);
 
 /* Returns the number of models that options name, at least 1. The first is the default. */
 size_t hs__catalog_places(const hs_catalog_options *options);

@@ -48,9 +48,11 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-int hs__database_errno(sqlite3 *db)
+int hs__database_errno(sqlite3 *db, int code)
 {
-    const int known = db ? sqlite3_system_errno(db) : 0;
+    const int kind = code & 0xff, known = db ? sqlite3_system_errno(db) : 0;
+    if (kind != SQLITE_IOERR && kind != SQLITE_CANTOPEN)
+        return 0;
     return known || hs__errno_status(errno) == HS_IO ? known : errno;
 }
 
@@ -69,17 +71,16 @@ static hs_status status_of(sqlite3 *db, int code)
     case SQLITE_NOMEM:
         return HS_NO_MEMORY;
     default:
-        return hs__errno_status(hs__database_errno(db));
+        return hs__errno_status(hs__database_errno(db, code));
     }
 }
 
 static hs_status failed(sqlite3 *db, int code, hs_error *err)
 {
-    const int why = hs__database_errno(db), kind = code & 0xff;
-    const bool io = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
+    const int why = hs__database_errno(db, code), kind = code & 0xff;
     return hs_fail(err, status_of(db, code), "%s",
                    kind == SQLITE_INTERRUPT ? "the file is damaged"
-                   : io && why              ? hs__errno_text(why)
+                   : why                    ? hs__errno_text(why)
                    : kind == SQLITE_NOMEM   ? sqlite3_errstr(kind)
                                             : sqlite3_errmsg(db));
 }
@@ -333,7 +334,7 @@ void hs__store_note(hs__store *store, int code)
 {
     if (!store->failure && code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW) {
         store->failure = code & 0xff;
-        store->why = hs__database_errno(store->db);
+        store->why = hs__database_errno(store->db, code);
     }
 }
 

@@ -33,9 +33,10 @@ typedef enum hs__database_mode {
 HS_MUST_USE hs_status hs__database_open(const char *path, hs__database_mode mode,
                                         const hs__database_kind *kind, sqlite3 **ret_db, hs_error *err);
 
-/* Returns the errno of a call that just failed with SQLITE_IOERR or SQLITE_CANTOPEN; 0 if it is not known.
- * SQLite itself forgets that of a write to its log. */
-int hs__database_errno(sqlite3 *db);
+/* Returns the errno of a call that just failed with this code. Returns 0 if it is not known, or if the code
+ * is neither SQLITE_IOERR nor SQLITE_CANTOPEN. SQLite itself forgets that of a write to its log. db: may be
+ * NULL. */
+int hs__database_errno(sqlite3 *db, int code);
 
 /* ---- stores ----
  *

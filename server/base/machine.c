@@ -1,6 +1,7 @@
 /* machine.c - what this process may use: cores, memory and threads, by the machine and its control groups. */
 #include "server/base/machine.h"
 
+#include "server/base/control_groups.h"
 #include "server/base/system_errors.h"
 
 #include <errno.h>
@@ -13,76 +14,6 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
-
-/* ---- cgroup ----
- *
- * Finds the control groups (v1 and v2) of this process by /proc/self/cgroup and the files in /sys/fs/cgroup.
- *
- * A container often sees only its own group, mounted as the root, under the host's path. So every level of
- * the path is tried, and missing levels are skipped. */
-
-#define ROOT "/sys/fs/cgroup"
-
-enum { LINE_BYTES = 4096, FOLDER_BYTES = LINE_BYTES + 64 };
-
-/* Returns true if a list such as "cpu,memory" contains the controller. */
-static bool has_controller(const char *list, const char *controller)
-{
-    const size_t n = strlen(controller);
-    for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
-        if (strcspn(at, ",") == n && memcmp(at, controller, n) == 0)
-            return true;
-    return false;
-}
-
-/* Parses "4:memory:/a/b" (v1) or "0::/a/b" (v2). Writes the mount point to root and returns the group's path,
- * or NULL if the line is for another controller. */
-static const char *line_read(char *line, const char *controller, char root[FOLDER_BYTES])
-{
-    char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-    if (!path)
-        return NULL;
-    path[strcspn(path, "\n")] = '\0';
-    *path = '\0';
-    list++;
-    if (*list && !has_controller(list, controller))
-        return NULL;
-    snprintf(root, FOLDER_BYTES, *list ? ROOT "/%s" : ROOT, controller);
-    return path + 1;
-}
-
-/* Calls look() with the folder of this process's group and of each visible group above it. Does nothing on
- * systems without control groups. */
-static void cgroup_walk(const char *controller, void (*look)(const char *folder, void *data), void *data)
-{
-    char line[LINE_BYTES], root[FOLDER_BYTES], folder[2 * FOLDER_BYTES];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *path = line_read(line, controller, root);
-        if (!path)
-            continue;
-        snprintf(folder, sizeof folder, "%s%s", root, path);
-        for (size_t n = strlen(folder); n >= strlen(root); folder[n] = '\0') {
-            look(folder, data);
-            while (n && folder[--n] != '/')
-                ;
-        }
-    }
-    if (file)
-        fclose(file);
-}
-
-/* Returns the number in a group's file, or UINT64_MAX if it says "max" or does not exist. */
-static uint64_t cgroup_number(const char *folder, const char *name)
-{
-    char path[2 * FOLDER_BYTES + 64], text[32] = "";
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    const bool read = file && fgets(text, sizeof text, file);
-    if (file)
-        fclose(file);
-    return read && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : UINT64_MAX;
-}
 
 /* ---- cores ----
  *
@@ -115,7 +46,7 @@ size_t hs__cores_usable(void)
     cpu_set_t set;
     double cores = sched_getaffinity(0, sizeof set, &set) ? (double)sysconf(_SC_NPROCESSORS_ONLN)
                                                           : (double)CPU_COUNT(&set);
-    cgroup_walk("cpu", quota_look, &cores);
+    hs__groups_walk("cpu", quota_look, &cores);
     return cores > 1 ? (size_t)ceil(cores) : 1;
 }
 
@@ -143,10 +74,15 @@ static void lower(uint64_t *least, uint64_t value)
     *least = value < *least ? value : *least;
 }
 
+/* Returns the memory that a group may use. Above "memory.high" of version 2 the kernel lets a process wait
+ * rather than end it. */
 static uint64_t group_limit(const char *folder)
 {
-    const uint64_t v2 = cgroup_number(folder, "memory.max");
-    return v2 < UINT64_MAX ? v2 : cgroup_number(folder, "memory.limit_in_bytes");
+    static const char *const names[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
+    uint64_t limit = UINT64_MAX;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        lower(&limit, hs__group_number(folder, names[k]));
+    return limit;
 }
 
 static void limit_look(const char *folder, void *data)
@@ -158,9 +94,9 @@ static void limit_look(const char *folder, void *data)
 static uint64_t group_used(const char *folder)
 {
     char path[8400];
-    const uint64_t v2 = cgroup_number(folder, "memory.current");
+    const uint64_t v2 = hs__group_number(folder, "memory.current");
     const bool is_v2 = v2 < UINT64_MAX;
-    const uint64_t used = is_v2 ? v2 : cgroup_number(folder, "memory.usage_in_bytes");
+    const uint64_t used = is_v2 ? v2 : hs__group_number(folder, "memory.usage_in_bytes");
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     const uint64_t files = field_read(path, is_v2 ? "inactive_file" : "total_inactive_file") +
                            field_read(path, is_v2 ? "active_file" : "total_active_file");
@@ -182,14 +118,14 @@ uint64_t hs__memory_limit(void)
     struct sysinfo machine;
     if (!limit && !sysinfo(&machine)) /* no descriptor is left to read the file */
         limit = (uint64_t)machine.mem_unit * machine.totalram;
-    cgroup_walk("memory", limit_look, &limit);
+    hs__groups_walk("memory", limit_look, &limit);
     return limit;
 }
 
 uint64_t hs__memory_available(void)
 {
     uint64_t available = 1024 * field_read("/proc/meminfo", "MemAvailable");
-    cgroup_walk("memory", available_look, &available);
+    hs__groups_walk("memory", available_look, &available);
     return available;
 }
 
@@ -204,7 +140,7 @@ uint64_t hs__memory_unused(void)
 {
     const uint64_t limit = 1024 * field_read("/proc/meminfo", "MemTotal"), own = own_bytes();
     uint64_t unused = limit > own ? limit - own : 0;
-    cgroup_walk("memory", available_look, &unused);
+    hs__groups_walk("memory", available_look, &unused);
     return unused;
 }
 

@@ -1,6 +1,8 @@
 /* system_errors.c - a table of the limits behind errors of the system. */
 #include "server/base/system_errors.h"
 
+#include "server/base/control_groups.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,12 +36,28 @@ hs_status hs__errno_status(int why)
     }
 }
 
+/* Returns how many threads the control groups allow, if that is less than this process's own limit; else
+ * UINT64_MAX. Leaves errno as it is. */
+static uint64_t group_threads(void)
+{
+    const int before = errno;
+    struct rlimit own = {.rlim_cur = RLIM_INFINITY};
+    const uint64_t group = hs__groups_threads_max();
+    (void)getrlimit(RLIMIT_NPROC, &own);
+    errno = before;
+    return group < own.rlim_cur ? group : UINT64_MAX;
+}
+
 const char *hs__errno_text(int why)
 {
     static _Thread_local char text[TEXT_BYTES];
+    const uint64_t group = why == EAGAIN ? group_threads() : UINT64_MAX;
     struct rlimit limit;
     int n = snprintf(text, sizeof text, "%s", strerror(why));
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
+    if (group < UINT64_MAX)
+        snprintf(text + n, sizeof text - (size_t)n,
+                 " (its control group is limited to %llu threads: pids.max)", (unsigned long long)group);
+    for (size_t k = 0; group == UINT64_MAX && k < sizeof limits / sizeof *limits; k++)
         if (limits[k].why == why && !getrlimit(limits[k].resource, &limit) &&
             limit.rlim_cur != RLIM_INFINITY && n < TEXT_BYTES)
             n += snprintf(text + n, sizeof text - (size_t)n,

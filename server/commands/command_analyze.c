@@ -12,6 +12,7 @@
 #include "server/commands/commands.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -44,6 +45,56 @@ static bool answer_page_ask(json_t *fields)
     if (!json_object_get(fields, "max_pairs"))
         json_object_set_new(fields, "max_pairs", json_integer(1000000));
     return true;
+}
+
+/* Shares of a head's profile that a page opens on, and where this attention goes. The sinks of many heads,
+ * the first token and separators, would say nothing about the text. */
+static const struct {
+    const char *share, *target;
+} tellings[] = {
+    {.share = "previous", .target = "to the token before"},
+    {.share = "next", .target = "to the token after"},
+    {.share = "same_token", .target = "to the same token elsewhere"},
+    {.share = "punctuation", .target = "to full stops, commas and the like"},
+};
+
+/* A head with the largest of these shares. */
+typedef struct telling_head {
+    size_t layer, head, n_heads; /* n_heads: of the model */
+    double share;
+    const char *target; /* NULL: there is none */
+} telling_head;
+
+enum { TELLING_PERCENT_LEAST = 30 };
+
+/* Finds it in the profiles of all heads. */
+static telling_head telling_find(const json_t *profiles)
+{
+    telling_head best = {.share = TELLING_PERCENT_LEAST / 100.0};
+    size_t layer, head;
+    const json_t *heads, *profile;
+    json_array_foreach(profiles, layer, heads)
+    {
+        json_array_foreach(heads, head, profile)
+        {
+            best.n_heads++;
+            for (size_t i = 0; i < sizeof tellings / sizeof *tellings; i++) {
+                const double share = json_number_value(json_object_get(profile, tellings[i].share));
+                if (share > best.share)
+                    best = (telling_head){layer, head, best.n_heads, share, tellings[i].target};
+            }
+        }
+    }
+    return best;
+}
+
+static void print_telling(const telling_head *telling, FILE *out)
+{
+    if (telling->target)
+        fprintf(out,
+                "Layer %zu, head %zu gives %.0f %% of its attention %s: the clearest of %zu heads.\nOthers: "
+                "--layers and --heads.\n\n",
+                telling->layer, telling->head, 100 * telling->share, telling->target, telling->n_heads);
 }
 
 static const char *label_of(const json_t *tokens, size_t i)
@@ -411,11 +462,11 @@ static void print_texts(const json_t *answer, size_t n_tokens, FILE *out)
     fputc('\n', out);
 }
 
-/* Prints the JSON answer to such a request, whose fields describe the request. tokenizer is
- * hs_tokenizer_kind's: it makes tokens readable. Fails with HS_NO_MEMORY if the page lacks
- * something. */
-static hs_status answer_page_print(const json_t *answer, const json_t *fields, const char *tokenizer,
-                                   FILE *out, hs_error *err)
+/* Prints the JSON answer to such a request, whose fields describe the request. telling is the head that it
+ * opens on. tokenizer is hs_tokenizer_kind's: it makes tokens readable. Fails with HS_NO_MEMORY if the page
+ * lacks something. */
+static hs_status answer_page_print(const json_t *answer, const json_t *fields, const telling_head *telling,
+                                   const char *tokenizer, FILE *out, hs_error *err)
 {
     const size_t refusals = hs_json_refusals();
     tokens_translate(json_object_get(answer, "tokens"), tokenizer);
@@ -425,6 +476,7 @@ static hs_status answer_page_print(const json_t *answer, const json_t *fields, c
     print_texts(answer, n_tokens, out);
     print_interventions(fields, out);
     print_center(fields, out);
+    print_telling(telling, out);
     for (size_t l = 0; l < json_array_size(json_object_get(answer, "layers")); l++)
         print_map(answer, fields, l, n_tokens, out);
     const hs_status st = print_pairs(answer, n_tokens, out, err);
@@ -448,8 +500,9 @@ typedef struct analyze_options {
     size_t refusals; /* hs_json_refusals before the first field */
     const char *format, *names, *output;
     const char *data;      /* a file for the numbers of the figure, or NULL */
-    bool plots;            /* the command is plot: the operand is the text, and the answer a figure */
+    bool plots;            /* the command is plot: the answer is a figure */
     bool for_a_person;     /* the answer is a page on the terminal */
+    telling_head telling;  /* that the page opens on, if no layers and heads were chosen */
     const char *tokenizer; /* the kind of the model's, static */
 } analyze_options;
 
@@ -497,6 +550,11 @@ static const hs_option own_options[] = {
      .help = HS_TOKENIZER_HELP,
      .set = hs__set_tokenizer,
      .offset = AT(catalog)},
+    {.name = "untrained",
+     .argument = "SEED",
+     .help = HS_UNTRAINED_HELP,
+     .set = hs__set_untrained,
+     .offset = AT(catalog)},
     {.name = "format",
      .argument = "FORMAT",
      .help = "json, npz, safetensors, svg, pdf or csv (by FILE's ending, else json)",
@@ -536,8 +594,8 @@ static const hs_option own_options[] = {
      .choices = HS_PRECISION_NAMES},
 };
 
-/* The options that --help shows before the fields: --model and --tokenizer. */
-enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 2 };
+/* The options that --help shows before the fields: --model and those of it. */
+enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 3 };
 
 static const hs_option data_option = {
     "data", 0, "FILE", "write the figure's numbers there too, as CSV", hs__set_string, AT(data), 0, 0, NULL};
@@ -611,7 +669,17 @@ static size_t text_trim(char *text, size_t n)
     return n;
 }
 
-/* Reads the text of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */
+/* Returns true if a name of no file is a mistyped one and no text: a single word with a folder or an ending,
+ * such as "texts/a" or "a.txt". */
+static bool looks_like_a_file(const char *operand)
+{
+    const char *dot = strrchr(operand, '.');
+    return !strpbrk(operand, " \t\n") &&
+           (strchr(operand, '/') || (dot && dot > operand && isalnum((unsigned char)dot[1])));
+}
+
+/* Reads the text of a file, or of standard input for NULL and "-". An operand that names no file is the text.
+ * *ret_text is malloc'ed. */
 static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_bytes, hs_error *err)
 {
     const bool standard = !path || strcmp(path, "-") == 0;
@@ -619,10 +687,15 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
     size_t capacity = 0, n_bytes = 0;
     char *text = NULL;
     hs_status st = HS_OK;
+    const bool is_absent = errno == ENOENT || errno == ENAMETOOLONG || errno == ENOTDIR;
+    if (!file && path && is_absent && !looks_like_a_file(path)) {
+        *ret_text = strdup(path);
+        *ret_n_bytes = strlen(path);
+        return *ret_text ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the text");
+    }
     if (!file)
-        return hs_fail(
-            err, HS_IO, "cannot read '%s': %s%s", path, hs__errno_text(errno),
-            errno == ENOENT ? "; if that is the text itself, pipe it: echo TEXT | headscope analyze" : "");
+        return hs_fail(err, HS_IO, "cannot read '%s': %s%s", path, hs__errno_text(errno),
+                       is_absent ? "; if that is the text itself, pipe it, with - in its place" : "");
     while (!st && !feof(file)) {
         if (n_bytes == capacity) {
             capacity = capacity ? 2 * capacity : 65536;
@@ -651,13 +724,13 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
 }
 
 /* Prints the page that a person reads instead of the JSON. */
-static hs_status answer_show(const hs_response *response, const json_t *fields, const char *tokenizer,
-                             hs_error *err)
+static hs_status answer_show(const hs_response *response, const analyze_options *options, hs_error *err)
 {
     json_t *answer;
     if (hs_json_load(response->body, response->body_bytes, JSON_ALLOW_NUL, &answer, NULL))
         return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
-    const hs_status st = answer_page_print(answer, fields, tokenizer, stdout, err);
+    const hs_status st =
+        answer_page_print(answer, options->fields, &options->telling, options->tokenizer, stdout, err);
     json_decref(answer);
     return st || fflush(stdout) == 0 ? st : hs_fail(err, HS_IO, "cannot write to the terminal");
 }
@@ -751,10 +824,40 @@ static hs_status data_write(const analyze_options *options, hs_api *api, const c
     return HS_OK;
 }
 
-static hs_status answer_make(analyze_options *options, const char *body, hs_response *ret_response,
-                             hs_error *err)
+/* Lets a page without layers and heads open on the most telling head, if one stands out: sets the fields of
+ * its request. */
+static void telling_choose(analyze_options *options, hs_api *api)
+{
+    static const char *const choices[] = {"layers", "heads", "stack", "max_new_tokens"};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (json_object_get(options->fields, choices[i]))
+            return;
+    json_t *fields = json_copy(options->fields), *answer = NULL;
+    json_object_set_new(fields, "outputs", json_pack("[s]", "profiles"));
+    json_object_set_new(fields, "layers", json_string("all"));
+    json_object_del(fields, "reduce");
+    json_object_del(fields, "predictions");
+    char *body = hs_json_text(fields, JSON_COMPACT);
+    hs_response response = {0};
+    if (body)
+        request_answer(options, api, "json", body, &response);
+    if (response.status == 200 &&
+        !hs_json_load(response.body, response.body_bytes, JSON_ALLOW_NUL, &answer, NULL))
+        options->telling = telling_find(json_object_get(answer, "profiles"));
+    if (options->telling.target) {
+        json_object_set_new(options->fields, "layers", json_pack("[i]", (int)options->telling.layer));
+        json_object_set_new(options->fields, "heads", json_pack("[i]", (int)options->telling.head));
+    }
+    json_decref(answer);
+    hs_response_finish(&response);
+    free(body);
+    json_decref(fields);
+}
+
+static hs_status answer_make(analyze_options *options, hs_response *ret_response, hs_error *err)
 {
     hs_api *api = NULL;
+    char *body = NULL;
     hs_status st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
     options->catalog.api.list_command = "'headscope models [DIR...]'";
     if (!st)
@@ -763,35 +866,39 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
         hs_served_model *served = hs_api_model_use(api, NULL);
         options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(hs_served_weights(served)));
         hs_api_model_release(api, served);
-        request_answer(options, api, format_choose(options), body, ret_response);
-        if (options->data && ret_response->status == 200)
+        if (options->for_a_person)
+            telling_choose(options, api);
+        body = hs_json_text(options->fields, JSON_COMPACT);
+        if (body && hs_json_refusals() == options->refusals)
+            request_answer(options, api, format_choose(options), body, ret_response);
+        else
+            st = hs_fail(err, HS_NO_MEMORY, "no memory for the request");
+        if (body && options->data && ret_response->status == 200)
             st = data_write(options, api, body, ret_response, err);
+        free(body);
     }
     hs_api_destroy(api);
     hs_runtime_destroy(options->catalog.runtime);
     return st;
 }
 
-/* Returns the fields and the text, which may be NULL, as JSON (malloc'ed); NULL on failure. */
-static char *body_make(const analyze_options *options, const char *text, size_t n_bytes, hs_error *err)
+/* Sets the request's text. */
+static hs_status text_set(const analyze_options *options, const char *text, size_t n_bytes, hs_error *err)
 {
-    const bool sound = !text || !json_object_set_new(options->fields, "text", json_stringn(text, n_bytes));
-    char *body = sound ? hs_json_text(options->fields, JSON_COMPACT) : NULL;
-    if (body && hs_json_refusals() == options->refusals)
-        return body;
-    free(body); /* a field may be missing */
-    if (hs_json_refusals() == options->refusals)
-        hs_fail(err, HS_BAD_REQUEST, "the text is not valid UTF-8; convert it, for example with iconv");
-    else
-        hs_fail(err, HS_NO_MEMORY, "no memory for the request");
-    return NULL;
+    json_t *value = json_stringn(text, n_bytes);
+    if (!value && hs_json_refusals() == options->refusals)
+        return hs_fail(err, HS_BAD_REQUEST,
+                       "the text is not valid UTF-8; convert it, for example with iconv");
+    if (json_object_set_new(options->fields, "text", value))
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the request");
+    return HS_OK;
 }
 
 static int analyze_run(const hs_command *command, analyze_options *options, const char *path)
 {
     hs_error err = {0};
     hs_response response = {0};
-    char *text = NULL, *body = NULL;
+    char *text = NULL;
     size_t n_bytes = 0;
     int exit_code = HS_EXIT_FAILED;
     const bool has_input =
@@ -799,21 +906,12 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     if (has_input && path)
         return hs__usage_error(command, "--words and --input-ids stand instead of a text: leave '%s' out",
                                path);
-    if (!has_input && options->plots && path && strcmp(path, "-") != 0) {
-        n_bytes = strlen(path);
-        text = strdup(path);
-        if (!text) {
-            hs_fail(&err, HS_NO_MEMORY, "no memory for the text");
-            goto out;
-        }
-    } else if (!has_input && text_read(path, &text, &n_bytes, &err)) {
+    if (!has_input && (text_read(path, &text, &n_bytes, &err) || text_set(options, text, n_bytes, &err)))
         goto out;
-    }
-    body = body_make(options, text, n_bytes, &err);
-    if (!body || answer_make(options, body, &response, &err))
+    if (answer_make(options, &response, &err))
         goto out;
     if (response.status == 200) {
-        if (!(options->for_a_person ? answer_show(&response, options->fields, options->tokenizer, &err)
+        if (!(options->for_a_person ? answer_show(&response, options, &err)
                                     : hs__path_write(options->output, body_write, &response, &err)))
             exit_code = HS_EXIT_DONE;
     } else if (response.error.status) { /* the body is for clients, and does not name the cause */
@@ -828,7 +926,6 @@ out:
     else if (exit_code == HS_EXIT_FAILED)
         hs__command_failed(command, &err);
     hs_response_finish(&response);
-    free(body);
     free(text);
     return exit_code;
 }
@@ -919,18 +1016,20 @@ static int plot_main(const hs_command *command, int argc, char **argv)
 
 const hs_command hs__command_plot = {
     .name = "plot",
-    .operands = "[TEXT|-]",
-    .operand_words = "text|input",
-    .operand_help = "the text is quoted, or '-' for standard input: headscope plot 'The cat sat.' -o fig.pdf",
+    .operands = "[FILE|TEXT|-]",
+    .operand_words = "text|file|input",
+    .operand_help = "give the text itself, a file's name, or '-' for standard input: headscope plot 'The cat "
+                    "sat.' -o fig.pdf",
     .summary = "Figure of one text as SVG or PDF, to print",
     .main = plot_main,
 };
 
 const hs_command hs__command_analyze = {
     .name = "analyze",
-    .operands = "[FILE|-]",
+    .operands = "[FILE|TEXT|-]",
     .operand_words = "text|file|input",
-    .operand_help = "the text is in a FILE or comes from standard input: echo TEXT | headscope analyze -",
+    .operand_help = "give the text itself, a file's name, or '-' for standard input: headscope analyze 'The "
+                    "cat sat.'",
     .summary = "Attention, similarity and pairs of one text",
     .main = analyze_main,
 };

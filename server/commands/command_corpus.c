@@ -1,4 +1,5 @@
-/* command_corpus.c - `headscope corpus`: options, paths, shard, number of workers, progress and exit code. */
+/* command_corpus.c - `headscope corpus` and `headscope study`: options, paths, shard, number of workers,
+ * progress and exit code. */
 #include "model/base/read_number.h"
 #include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
@@ -128,6 +129,11 @@ static const hs_option own_options[] = {
      .help = HS_TOKENIZER_HELP,
      .set = hs__set_tokenizer,
      .offset = AT(catalog)},
+    {.name = "untrained",
+     .argument = "SEED",
+     .help = HS_UNTRAINED_HELP,
+     .set = hs__set_untrained,
+     .offset = AT(catalog)},
     {.name = "workers",
      .argument = "N",
      .help = "threads (one per core)",
@@ -214,20 +220,33 @@ static const hs_option own_options[] = {
      .choices = HS_PRECISION_NAMES},
 };
 
-/* The options that --help shows before the settings: --output, --model and --tokenizer. */
-enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 3 };
+/* The options that --help shows before the settings: --output, --model and what follows it. */
+enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 4 };
 
-static void table_fill(hs__option_table *table)
+/* Returns true for an option that a study chooses itself, or that is of a single run. */
+static bool is_of_one_run(const char *name)
+{
+    static const char *const names[] = {"center", "control", "shard", "csv-safe", "resume"};
+    bool found = strncmp(name, "pairs", strlen("pairs")) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found |= strcmp(name, names[i]) == 0;
+    return found;
+}
+
+static void table_fill(hs__option_table *table, bool of_study)
 {
     for (size_t i = 0; i < N_FIRST; i++)
         hs__option_add(table, &own_options[i]);
     for (size_t k = 0; k < hs__settings_count(); k++) {
         const hs_field *field = hs__setting_field(k);
+        if (of_study && is_of_one_run(field->name))
+            continue;
         hs__option_add_field(table, field, field->kind == HS_FIELD_ENUM ? hs__set_choice : hs__set_string,
                              AT(settings[0]) + k * sizeof(const char *));
     }
     for (size_t i = N_FIRST; i < N_OWN; i++)
-        hs__option_add(table, &own_options[i]);
+        if (!of_study || !is_of_one_run(own_options[i].name))
+            hs__option_add(table, &own_options[i]);
 }
 
 /* ---- progress ---- */
@@ -627,6 +646,26 @@ static int models_check(const hs_command *command, const corpus_options *o, char
                     : HS_EXIT_DONE;
 }
 
+/* A run of one model in a folder of its own. */
+typedef struct one_run {
+    char dir[4096], name[128];
+} one_run;
+
+/* Runs the k-th model of the options. */
+static int model_run(const hs_command *command, const corpus_options *o, size_t k, const one_run *run,
+                     char *const *inputs, size_t n_inputs, size_t *ret_n_shards)
+{
+    corpus_options one = *o;
+    one.catalog.places[0] = *hs__catalog_place(&o->catalog, k);
+    one.catalog.n_places = 1;
+    one.dir = run->dir;
+    const bool was_there = access(o->dir, F_OK) == 0;
+    const int exit_code = corpus_run(command, &one, inputs, n_inputs, ret_n_shards);
+    if (exit_code && !was_there)
+        rmdir(o->dir); /* fails, as it should, if the run has written something */
+    return exit_code;
+}
+
 static hs_status comparison_write(const json_t *comparison, const char *dir, hs_error *err)
 {
     static const char *const names[] = {HS__COMPARISON_JSON, HS__COMPARISON_CSV, HS__COMPARISON_HTML};
@@ -639,27 +678,22 @@ static hs_status comparison_write(const json_t *comparison, const char *dir, hs_
     return st;
 }
 
-/* Writes the comparison of the models' runs into their common folder. */
-static int models_compare(const hs_command *command, const corpus_options *o)
+/* Writes the comparison of runs into their common folder. */
+static int runs_compare(const hs_command *command, const corpus_options *o, const one_run *runs, size_t n)
 {
-    char *dirs[HS_CATALOG_MAX] = {NULL};
+    const char *dirs[HS__COMPARED_RUNS_MAX], *names[HS__COMPARED_RUNS_MAX];
     json_t *comparison = NULL;
     hs_error err = {0};
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < o->catalog.n_places && !st; i++)
-        if (asprintf(&dirs[i], "%s/%s", o->dir, o->catalog.places[i].name) < 0) {
-            dirs[i] = NULL;
-            st = hs_fail(&err, HS_NO_MEMORY, "no memory for the comparison");
-        }
-    if (!st)
-        st = hs__folders_compare((const char *const *)dirs, o->catalog.n_places, &comparison, &err);
+    for (size_t i = 0; i < n; i++) {
+        dirs[i] = runs[i].dir;
+        names[i] = runs[i].name;
+    }
+    hs_status st = hs__folders_compare(dirs, names, n, &comparison, &err);
     if (!st)
         st = comparison_write(comparison, o->dir, &err);
     if (!st)
         hs__comparison_warnings_print(comparison, command->name);
     json_decref(comparison);
-    for (size_t i = 0; i < o->catalog.n_places; i++)
-        free(dirs[i]);
     if (st)
         return hs__command_failed(command, &err);
     hs__path_print(o->dir, HS__COMPARISON_HTML);
@@ -670,22 +704,20 @@ static int models_compare(const hs_command *command, const corpus_options *o)
 static int models_run(const hs_command *command, const corpus_options *o, char *const *inputs,
                       size_t n_inputs)
 {
+    static one_run runs[HS_CATALOG_MAX];
     size_t n_shards = 1;
     int exit_code = models_check(command, o, inputs, n_inputs);
     for (size_t i = 0; !exit_code && i < o->catalog.n_places; i++) {
-        char dir[4096];
-        corpus_options one = *o;
-        one.catalog.places[0] = o->catalog.places[i];
-        one.catalog.n_places = 1;
-        one.dir = dir;
-        snprintf(dir, sizeof dir, "%s/%s", o->dir, one.catalog.places[0].name);
-        hs__print(stderr, "model %zu of %zu: %s\n", i + 1, o->catalog.n_places, one.catalog.places[0].name);
-        exit_code = corpus_run(command, &one, inputs, n_inputs, &n_shards);
+        const char *name = o->catalog.places[i].name;
+        snprintf(runs[i].name, sizeof runs[i].name, "%s", name);
+        snprintf(runs[i].dir, sizeof runs[i].dir, "%s/%s", o->dir, name);
+        hs__print(stderr, "model %zu of %zu: %s\n", i + 1, o->catalog.n_places, name);
+        exit_code = model_run(command, o, i, &runs[i], inputs, n_inputs, &n_shards);
     }
     if (exit_code)
         return exit_code;
     if (n_shards == 1)
-        return models_compare(command, o);
+        return runs_compare(command, o, runs, o->catalog.n_places);
     fprintf(stderr,
             "headscope corpus: 'merge' joins each model's shards; 'report' then compares the models\n");
     return HS_EXIT_DONE;
@@ -711,35 +743,87 @@ static int pairs_check(const hs_command *command, const corpus_options *o)
     return HS_EXIT_DONE;
 }
 
-static int corpus_main(const hs_command *command, int argc, char **argv)
+/* Reads the options. Returns false if everything was said, and *ret_exit is the program's exit code. */
+static bool options_read(const hs_command *command, int argc, char **argv, corpus_options *ret_options,
+                         int *ret_operand, int *ret_exit)
 {
-    corpus_options options = {.catalog.n_threads = 1, /* a worker is a thread */
-                              .n_workers = hs__cores_usable(),
-                              .save_ms = 30000};
+    *ret_options = (corpus_options){.catalog.n_threads = 1, /* a worker is a thread */
+                                    .n_workers = hs__cores_usable(),
+                                    .save_ms = 30000};
     hs__option_table table = {.n = 0};
     hs_command filled = *command;
-    int operand, exit_code;
-    table_fill(&table);
+    table_fill(&table, command == &hs__command_study);
     filled.options = table.options;
     filled.n_options = table.n;
-    if (!hs__options_parse(&filled, argc, argv, &options, &operand, &exit_code))
+    if (!hs__options_parse(&filled, argc, argv, ret_options, ret_operand, ret_exit))
+        return false;
+    const corpus_options *o = ret_options;
+    if (!o->dir)
+        *ret_exit = hs__usage_error(command, "no output folder; name one with -o DIR");
+    else if (*ret_operand == argc)
+        *ret_exit = hs__usage_error(command, "no input; name files, or - for standard input");
+    else if (o->resume && o->restart)
+        *ret_exit =
+            hs__usage_error(command, "--resume continues a run and --restart begins it anew: give one");
+    else if (argc - *ret_operand > HS__INPUT_FILES_MAX)
+        *ret_exit = hs__usage_error(command, "at most %d files", HS__INPUT_FILES_MAX);
+    else
+        *ret_exit = pairs_check(command, o);
+    return *ret_exit == HS_EXIT_DONE;
+}
+
+static int corpus_main(const hs_command *command, int argc, char **argv)
+{
+    corpus_options options;
+    int operand, exit_code;
+    if (!options_read(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
-    if (!options.dir)
-        return hs__usage_error(command, "no output folder; name one with -o DIR");
-    if (operand == argc)
-        return hs__usage_error(command, "no input; name files, or - for standard input");
-    if (options.resume && options.restart)
-        return hs__usage_error(command, "--resume continues a run and --restart begins it anew: give one");
-    exit_code = pairs_check(command, &options);
-    if (exit_code)
-        return exit_code;
-    if (argc - operand > HS__INPUT_FILES_MAX)
-        return hs__usage_error(command, "at most %d files", HS__INPUT_FILES_MAX);
     char *const *inputs = argv + operand;
     const size_t n_inputs = (size_t)(argc - operand);
     size_t n_shards;
     return options.catalog.n_places > 1 ? models_run(command, &options, inputs, n_inputs)
                                         : corpus_run(command, &options, inputs, n_inputs, &n_shards);
+}
+
+/* ---- study ----
+ *
+ * Every model, with plain and with centred outputs, each beside a network with random weights; then all runs
+ * together. */
+
+/* Runs a study's models, plain and then centred. A run that was interrupted goes on. */
+static int study_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
+{
+    static const char *const centers[] = {"none", "text"}, *const words[] = {"plain", "centred"};
+    static one_run runs[HS__COMPARED_RUNS_MAX];
+    const size_t n_models = hs__catalog_places(&o->catalog), n = 2 * n_models;
+    int exit_code = HS_EXIT_DONE;
+    o->resume = !o->restart;
+    o->shard = "0/1"; /* whatever a scheduler's variables say */
+    o->settings[hs__setting_find("control")] = "untrained";
+    for (size_t i = 0; !exit_code && i < n; i++) {
+        const char *name = hs__catalog_place(&o->catalog, i / 2)->name, *word = words[i % 2];
+        size_t n_shards;
+        o->settings[hs__setting_find("center")] = centers[i % 2];
+        snprintf(runs[i].name, sizeof runs[i].name, "%.100s, %s", name, word);
+        snprintf(runs[i].dir, sizeof runs[i].dir, "%s/%s-%s", o->dir, name, word);
+        hs__print(stderr, "run %zu of %zu: %s\n", i + 1, n, runs[i].name);
+        exit_code = model_run(command, o, i / 2, &runs[i], inputs, n_inputs, &n_shards);
+    }
+    return exit_code ? exit_code : runs_compare(command, o, runs, n);
+}
+
+static int study_main(const hs_command *command, int argc, char **argv)
+{
+    corpus_options options;
+    int operand, exit_code;
+    if (!options_read(command, argc, argv, &options, &operand, &exit_code))
+        return exit_code;
+    char *const *inputs = argv + operand;
+    const size_t n_inputs = (size_t)(argc - operand);
+    exit_code = models_check(command, &options, inputs, n_inputs);
+    if (!exit_code && 2 * hs__catalog_places(&options.catalog) > HS__COMPARED_RUNS_MAX)
+        exit_code = hs__usage_error(command, "at most %d models", HS__COMPARED_RUNS_MAX / 2);
+    return exit_code ? exit_code : study_run(command, &options, inputs, n_inputs);
 }
 
 const hs_command hs__command_corpus = {
@@ -748,16 +832,35 @@ const hs_command hs__command_corpus = {
     .operand_words = "text|texts|file|files|input|inputs|corpus",
     .operand_help = "name the FILEs without an option, or - for standard input",
     .summary = "Computes the statistics of the paper over any number of texts",
-    .details = "FILEs hold one text per line, plain or as JSON (objects with text, or strings), or a JSON "
-               "array, CSV or TSV\n"
-               "with a header, CoNLL-U, or paragraphs. The format is detected; gzip and zstd are unpacked; - "
-               "is standard\n"
-               "input. DIR receives report.html, report.json and report.npz. ^C saves; --resume continues, "
-               "also after a\n"
-               "crash. In Kubernetes indexed jobs, Slurm arrays and Open MPI each process counts one shard, "
-               "in a folder\n"
-               "of its own inside DIR. With several models each has a folder inside DIR, and DIR receives "
-               "comparison.html,\n"
-               "comparison.json and comparison.csv.",
+    .details =
+        "FILEs hold one text per line, plain or as JSON (objects with text, or strings), or a JSON "
+        "array, CSV or TSV\n"
+        "with a header, CoNLL-U, FASTA, or paragraphs. The format is detected; gzip and zstd are unpacked; - "
+        "is standard\n"
+        "input. DIR receives report.html, report.json and report.npz. ^C saves; --resume continues, "
+        "also after a\n"
+        "crash. In Kubernetes indexed jobs, Slurm arrays and Open MPI each process counts one shard, "
+        "in a folder\n"
+        "of its own inside DIR. With several models each has a folder inside DIR, and DIR receives "
+        "comparison.html,\n"
+        "comparison.json and comparison.csv.",
     .main = corpus_main,
+};
+
+const hs_command hs__command_study = {
+    .name = "study",
+    .operands = "FILE...",
+    .operand_words = "text|texts|file|files|input|inputs|corpus",
+    .operand_help = "name the FILEs without an option",
+    .summary = "Judges the paper's claims for several models, each beside its controls",
+    .details =
+        "Counts every --model with plain and with centred outputs, each beside a network of its shape with "
+        "random\n"
+        "weights, in the folders DIR/NAME-plain and DIR/NAME-centred. Then DIR receives comparison.html, "
+        "with "
+        "all claims\n"
+        "and controls side by side, how far runs agree about heads, and every choice that was made. The same "
+        "command\n"
+        "goes on after ^C or a crash; --restart begins anew. Other options are those of 'corpus'.",
+    .main = study_main,
 };

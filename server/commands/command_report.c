@@ -90,7 +90,7 @@ static int several_runs(const hs_command *command, const char *output, const cha
         for (size_t k = 0; !st && k < sizeof own / sizeof *own; k++)
             st = output_check(output, dirs[i], own[k], &err);
     if (!st)
-        st = hs__folders_compare(dirs, n, &comparison, &err);
+        st = hs__folders_compare(dirs, dirs, n, &comparison, &err);
     if (!st)
         st = hs__comparison_write(comparison, output, &err);
     if (!st)

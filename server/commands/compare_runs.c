@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static hs_status run_add(hs__comparison *comparison, const char *dir, hs_error *err)
+static hs_status run_add(hs__comparison *comparison, const char *dir, const char *name, hs_error *err)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/" HS__REPORT_JSON, dir);
@@ -24,17 +24,18 @@ static hs_status run_add(hs__comparison *comparison, const char *dir, hs_error *
         return hs_fail(err, st, "'%.250s' holds no finished run: there is no " HS__REPORT_JSON " in it", dir);
     if (st)
         return hs_fail(err, st, "%s", why.text);
-    st = hs__comparison_add_file(comparison, dir, fd, err);
+    st = hs__comparison_add_file(comparison, name, fd, err);
     close(fd);
     return st;
 }
 
-hs_status hs__folders_compare(const char *const *dirs, size_t n, json_t **ret_comparison, hs_error *err)
+hs_status hs__folders_compare(const char *const *dirs, const char *const *names, size_t n,
+                              json_t **ret_comparison, hs_error *err)
 {
     hs__comparison *comparison = hs__comparison_create(NAN);
     hs_status st = comparison ? HS_OK : HS_NO_MEMORY;
     for (size_t i = 0; !st && i < n; i++)
-        st = run_add(comparison, dirs[i], err);
+        st = run_add(comparison, dirs[i], names[i], err);
     *ret_comparison = st ? NULL : hs__comparison_json(comparison);
     hs__comparison_destroy(comparison);
     if (st == HS_NO_MEMORY || (!st && !*ret_comparison))

@@ -16,19 +16,13 @@
 #include <unistd.h>
 
 enum { COMMANDS_MAX = 16, STACK_BYTES = 256 << 10 };
-static const hs_command *const commands[COMMANDS_MAX] = {&hs__command_serve,
-                                                         &hs__command_view,
-                                                         &hs__command_analyze,
-                                                         &hs__command_plot,
-                                                         &hs__command_corpus,
-                                                         &hs__command_merge,
-                                                         &hs__command_report,
-                                                         &hs__command_pull,
-                                                         &hs__command_models,
-                                                         &hs__command_scores,
-                                                         &hs__command_search,
-                                                         &hs__command_bench,
-                                                         NULL};
+static const hs_command *const commands[COMMANDS_MAX] = {&hs__command_serve,   &hs__command_view,
+                                                         &hs__command_analyze, &hs__command_plot,
+                                                         &hs__command_corpus,  &hs__command_study,
+                                                         &hs__command_merge,   &hs__command_report,
+                                                         &hs__command_pull,    &hs__command_models,
+                                                         &hs__command_scores,  &hs__command_search,
+                                                         &hs__command_bench,   NULL};
 
 static const hs_command *command_find(const char *name)
 {
@@ -105,7 +99,10 @@ static int version_print(void)
     char library[128], kernels[96];
     hs_cblas_describe(library, sizeof library);
     hs_kernels_describe(kernels, sizeof kernels);
-    printf("headscope %s\ncompiler  %s %s\nproducts  native (%s), cblas (%s)\n", HS_VERSION,
+    printf("headscope %s", HS_VERSION);
+    if (*hs_version_commit)
+        printf(" and later changes, commit %s", hs_version_commit);
+    printf("\ncompiler  %s %s\nproducts  native (%s), cblas (%s)\n",
 #if defined __clang__
            "clang", __clang_version__,
 #else

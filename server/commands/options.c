@@ -7,6 +7,7 @@
 #include "server/base/catalog.h"
 #include "server/base/printable.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <getopt.h>
 #include <math.h>
@@ -351,6 +352,11 @@ hs_status hs__set_tokenizer(const hs_option *option, const char *value, void *re
     return hs__catalog_set_tokenizer(field(option, ret), value, err);
 }
 
+hs_status hs__set_untrained(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    return hs__catalog_untrain(field(option, ret), value, err);
+}
+
 hs_status hs__set_operand_tokenizer(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
     hs_catalog_options *options = field(option, ret);
@@ -392,6 +398,7 @@ const char *hs__name_with(const char *name, char from, char to, char ret_name[64
 
 void hs__option_add(hs__option_table *table, const hs_option *option)
 {
+    assert(table->n < HS_OPTIONS_MAX);
     table->options[table->n++] = *option;
 }
 

@@ -12,7 +12,7 @@
  * if there is none of these. */
 const char *hs__nearest(const char *word, const char *const *words);
 
-enum { HS_OPTIONS_MAX = 48 }; /* of one command */
+enum { HS_OPTIONS_MAX = 64 }; /* of one command */
 
 typedef struct hs_option hs_option;
 
@@ -52,6 +52,8 @@ hs_status hs__add_model(const hs_option *option, const char *value, void *ret,
 
 hs_status hs__set_tokenizer(const hs_option *option, const char *value, void *ret,
                             hs_error *err); /* hs_catalog_options: that of the last model */
+hs_status hs__set_untrained(const hs_option *option, const char *value, void *ret,
+                            hs_error *err); /* hs_catalog_options: random weights of the last model */
 hs_status hs__set_operand_tokenizer(const hs_option *option, const char *value, void *ret,
                                     hs_error *err); /* or of the operand, if --model names none */
 

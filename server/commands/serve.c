@@ -44,7 +44,7 @@ static hs_status set_root_path(const hs_option *option, const char *value, void 
 static const hs_option serve_options[] = {
     {.name = "listen",
      .argument = "HOST:PORT",
-     .help = "where to listen (127.0.0.1:8080); port 0 picks a free one",
+     .help = "where to listen (127.0.0.1:8080; port 0: any free one), or unix:PATH, a socket file",
      .set = hs__set_string,
      .offset = AT(listen)},
     {.name = "model",
@@ -56,6 +56,11 @@ static const hs_option serve_options[] = {
      .argument = "DIR",
      .help = HS_TOKENIZER_HELP,
      .set = hs__set_tokenizer,
+     .offset = AT(catalog)},
+    {.name = "untrained",
+     .argument = "SEED",
+     .help = HS_UNTRAINED_HELP,
+     .set = hs__set_untrained,
      .offset = AT(catalog)},
     {.name = "workers",
      .argument = "N",
@@ -413,6 +418,8 @@ static int view_main(const hs_command *command, int argc, char **argv)
     if (operand + 1 != argc)
         return hs__usage_error(command, "%s",
                                operand < argc ? "one FILE at a time" : "name the FILE to show");
+    if (strncmp(options.listen, "unix:", 5) == 0)
+        return hs__usage_error(command, "no browser opens a socket file: --listen needs HOST:PORT here");
     const char *path = argv[operand], *slash = strrchr(path, '/');
     options.opened_name = slash ? slash + 1 : path;
     exit_code = arrays_read(path, &options.opened, &err) ? hs__command_failed(command, &err)

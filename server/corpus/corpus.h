@@ -22,12 +22,16 @@
     X(same_distance)                                                                                         \
     X(long_range)                                                                                            \
     X(resampling)                                                                                            \
+    X(longest_outputs)                                                                                       \
+    X(longest_pairs)                                                                                         \
+    X(untrained_control)                                                                                     \
     X(signal_noise)                                                                                          \
     X(strata)                                                                                                \
     X(masked_tokens)                                                                                         \
     X(treebank)                                                                                              \
     X(labelled_texts)                                                                                        \
     X(head_effects)                                                                                          \
+    X(head_importance)                                                                                       \
     X(pruning)                                                                                               \
     X(search_texts)                                                                                          \
     X(examples)                                                                                              \
@@ -195,8 +199,8 @@ static inline hs_corpus_text hs__text_counted(const hs__text *t)
 typedef struct hs__text_head {
     const hs_corpus_stats *statistics; /* that the head was just added to */
     size_t l, h, map;                  /* map: l times the number of heads, plus h */
-    hs_observed_head maps; /* of the counted tokens: attention [n][k], similarity [n][n], columns [k]; n is
-                              end - first, k is key_end - key_first */
+    hs_observed_head maps; /* of the counted tokens: attention [n][k], similarity [n][n], columns [k], lengths
+                              [n]; n is end - first, k is key_end - key_first */
     const hs_corpus_observation *observation;
     size_t n_pairs, right[2]; /* as hs_syntax_head_add says; set by syntax, 0 without words */
 } hs__text_head;

@@ -293,7 +293,7 @@ static bool host_allowed(const hs_exchange *x)
     const char *host = hs__header(x->mhd, MHD_HTTP_HEADER_HOST);
     const hs_server_options *o = server->options;
     return !host || host_is_local(host, o->listen) || host_is_among(host, o->allow_hosts) ||
-           (!server->loopback && !o->allow_hosts);
+           (!server->listener.is_local && !o->allow_hosts);
 }
 
 /* Returns true if a page of this Origin may change something here. Programs send no Origin. */

@@ -9,8 +9,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -66,21 +66,28 @@ void hs__connection_cut(hs_connection *connection)
     hs__loop_wake(connection->server);
 }
 
+bool hs__connection_is_idle(const hs_connection *connection)
+{
+    char byte;
+    return !connection->exchange && recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           errno == EAGAIN;
+}
+
 void hs__connections_cut_idle(hs_server *server)
 {
-    for (hs_connection *c = server->connections; c; c = c->next) {
-        char byte;
-        if (c->answered && !c->exchange && !c->sending &&
-            recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+    for (hs_connection *c = server->connections; c; c = c->next)
+        if (c->has_request && !c->sending && hs__connection_is_idle(c))
             hs__connection_cut(c);
-    }
 }
 
 /* ---- deadlines ---- */
 
-/* Returns true if bytes are queued and the client took none for STALL_MS. */
+/* Returns true if bytes are queued and the client took none for STALL_MS. A socket file's connections do not
+ * tell what was taken: they have the deadline of the whole answer alone. */
 static bool stalled(hs_connection *connection, uint64_t now)
 {
+    if (connection->server->listener.path)
+        return false;
     const uint64_t n_taken = hs__socket_bytes(connection->fd).taken;
     if (n_taken != connection->n_taken || !socket_queued(connection->fd)) {
         connection->n_taken = n_taken;
@@ -160,7 +167,6 @@ void hs__connection_expect_reader(hs_connection *connection, uint64_t millisecon
 
 void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 {
-    connection->answered = true;
     reserve_queued(connection, socket_queued(connection->fd));
     if (!connection->sending || !connection->n_reserved) {
         hs__connection_expect(connection, idle_milliseconds);
@@ -238,8 +244,10 @@ static const struct sockaddr *client_address(struct MHD_Connection *mhd)
 static void client_name(const struct sockaddr *address, hs_connection *connection)
 {
     const bool v6 = address->sa_family == AF_INET6;
-    if (getnameinfo(address, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
-                    connection->client, sizeof connection->client, NULL, 0, NI_NUMERICHOST))
+    if (address->sa_family == AF_UNIX)
+        snprintf(connection->client, sizeof connection->client, "unix");
+    else if (getnameinfo(address, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
+                         connection->client, sizeof connection->client, NULL, 0, NI_NUMERICHOST))
         connection->client[0] = '\0';
 }
 

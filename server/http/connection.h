@@ -17,7 +17,6 @@ struct hs_connection {
     uv_timer_t deadline;
     uv_poll_t departure;
     bool has_request;      /* a request line was read */
-    bool answered;         /* an answer was sent, and nothing of a next request has come */
     bool too_slow;         /* cut for missing a deadline */
     bool departing;        /* the client closed its side */
     int n_unread;          /* bytes that libmicrohttpd had not read then */
@@ -56,7 +55,9 @@ void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
 void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_work_end why));
 
 void hs__connection_unwatch(hs_connection *connection);
-/* Cuts connections that wait for their client's next request. */
+/* Returns true if the connection has no request, and nothing of one has come. */
+bool hs__connection_is_idle(const hs_connection *connection);
+/* Cuts connections that had a request and wait for their client's next one. */
 void hs__connections_cut_idle(hs_server *server);
 /* Shuts the socket down in both directions; libmicrohttpd then closes the connection. */
 void hs__connection_cut(hs_connection *connection);

@@ -94,7 +94,7 @@ void hs__exchange_refuse_large(hs_exchange *x)
 
 void hs__exchange_refuse_memory(hs_exchange *x)
 {
-    hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+    hs__exchange_refuse_now(x, "The server is short of memory. Try again shortly.");
 }
 
 /* ---- answers that are written piece by piece ---- */

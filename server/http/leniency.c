@@ -15,6 +15,7 @@
  * request. */
 #include "server/http/leniency.h"
 
+#include "server/base/system_errors.h"
 #include "server/http/connection.h"
 
 #include <errno.h>
@@ -337,7 +338,8 @@ static hs_status trial_run(const char *request, trial *t, hs_error *err)
     if (ends[0] >= 0)
         close(ends[0]); /* the library closes the other */
     return done ? HS_OK
-                : hs_fail(err, HS_IO, "cannot try libmicrohttpd %s: %s", MHD_get_version(), strerror(why));
+                : hs_fail(err, HS_IO, "cannot try libmicrohttpd %s: %s", MHD_get_version(),
+                          hs__errno_text(why));
 }
 
 hs_status hs__leniency_check(hs_error *err)

@@ -35,6 +35,7 @@ void hs__client_memory_replace(hs_client_memory *budget, size_t *n_reserved, siz
 
 static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
+/* Clients of a socket file are this machine's, as those of [::1]. */
 static void address_read(const struct sockaddr *address, uint8_t ret_address[16])
 {
     struct sockaddr_in6 v6 = {0};
@@ -43,6 +44,10 @@ static void address_read(const struct sockaddr *address, uint8_t ret_address[16]
         memcpy(&v4, address, sizeof v4);
         memcpy(ret_address, v4_mapped, sizeof v4_mapped);
         memcpy(ret_address + sizeof v4_mapped, &v4.sin_addr, 4);
+        return;
+    }
+    if (address->sa_family == AF_UNIX) {
+        memcpy(ret_address, &in6addr_loopback, 16);
         return;
     }
     memcpy(&v6, address, sizeof v6);

@@ -1,7 +1,7 @@
 /* peers.h - the clients of one address: their connections, their work and their reserved memory.
  *
- * An address is an IPv4 address or the /64 network of an IPv6 address. Loop thread only, except the memory.
- */
+ * An address is an IPv4 address or the /64 network of an IPv6 address. A socket file counts as [::1]. Loop
+ * thread only, except the memory. */
 #pragma once
 
 #include "server/http/work_queue.h"

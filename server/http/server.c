@@ -20,8 +20,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -34,107 +32,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* ---- listen ----
- *
- * Opens a listening socket for "HOST:PORT".
- *
- * Splits "HOST:PORT" at its last colon and binds the first address that works. */
-
-enum { BACKLOG = 1024 };
-
-static bool port_valid(const char *port)
-{
-    int64_t number;
-    return *port != '-' && !hs_integer_read(port, NULL, 0, 65535, &number);
-}
-
-static hs_status address_split(const char *where, char *ret_host, size_t host_size, const char **ret_port,
-                               hs_error *err)
-{
-    const char *colon = strrchr(where, ':');
-    size_t n_host = colon ? (size_t)(colon - where) : 0;
-    const char *host = where;
-    const bool bracketed = n_host >= 2 && *host == '[' && host[n_host - 1] == ']';
-    if (bracketed) {
-        host++;
-        n_host -= 2;
-    }
-    if (!colon || !port_valid(colon + 1) || n_host >= host_size || (!bracketed && memchr(host, ':', n_host)))
-        return hs_fail(err, HS_INVALID,
-                       "--listen '%s': expected HOST:PORT, as in 127.0.0.1:8080 or [::1]:8080", where);
-    memcpy(ret_host, host, n_host);
-    ret_host[n_host] = '\0';
-    *ret_port = colon + 1;
-    return HS_OK;
-}
-
-/* Returns a listening socket for one address, or -1 with errno. */
-static int socket_listen(const struct addrinfo *address)
-{
-    const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1, off = 0;
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->ai_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, address->ai_addr, address->ai_addrlen) || listen(fd, BACKLOG)) {
-        const int why = errno;
-        close(fd);
-        errno = why;
-        return -1;
-    }
-    return fd;
-}
-
-static bool loopback(const struct sockaddr_storage *address)
-{
-    struct sockaddr_in v4 = {0};
-    if (address->ss_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-    memcpy(&v4, address, sizeof v4);
-    return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
-}
-
-static void url_format(int fd, char *ret_url, size_t url_size, bool *ret_public)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof address;
-    char host[64] = "?", port[16] = "?";
-    getsockname(fd, (struct sockaddr *)&address, &size);
-    getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(ret_url, url_size, strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, port);
-    *ret_public = !loopback(&address);
-}
-
-/* Listens on "127.0.0.1:8080", "[::1]:0", "localhost:8080" or ":8080" (all addresses). On success *ret_fd is
- * a non-blocking socket that the caller closes, ret_url its URL, and *ret_public is true if other machines
- * can reach it. */
-static hs_status hs__listen(const char *where, int *ret_fd, char *ret_url, size_t url_size, bool *ret_public,
-                            hs_error *err)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *addresses = NULL;
-    const char *port = NULL;
-    char host[256] = "";
-    int fd = -1;
-    hs_status st = address_split(where, host, sizeof host, &port, err);
-    if (st)
-        return st;
-    const int why = getaddrinfo(*host ? host : NULL, port, &hints, &addresses);
-    if (why)
-        return hs_fail(err, HS_IO, "--listen '%s': %s", where, gai_strerror(why));
-    for (const struct addrinfo *a = addresses; fd < 0 && a; a = a->ai_next)
-        fd = socket_listen(a);
-    freeaddrinfo(addresses);
-    if (fd < 0)
-        return hs_fail(err, HS_IO, "cannot listen on '%s': %s%s", where, hs__errno_text(errno),
-                       errno == EADDRINUSE ? "; choose another port, or 0 for any free one" : "");
-    url_format(fd, ret_url, url_size, ret_public);
-    *ret_fd = fd;
-    return HS_OK;
-}
 
 /* ---- loading ----
  *
@@ -251,8 +148,8 @@ static void loading_start(hs_server *server, void (*loaded)(hs_server *server))
  * the pool and back every second, and /health and /ready check when the last one came back. The pool has a
  * thread for it, so busy workers and a slow disk do not delay it.
  *
- * On that thread, the round also returns blocks to the system that no request has used for a minute, or at
- * once if a limit of the process is reached. */
+ * On that thread, the round also returns blocks to the system that no request has used for a minute. If a
+ * limit of memory is reached, the head cache is emptied and all unused blocks are returned. */
 
 enum { ROUND_MS = 1000 };
 
@@ -274,29 +171,29 @@ static void round_on_loop(uv_work_t *work, int status)
     server->probe.round_ns = hs_clock_ns();
 }
 
-/* Starts the thread of corpus runs, once models are loaded. If there is no memory or thread for it, the next
- * round tries again. */
-static void runs_start(hs_server *server)
+/* Starts the thread of corpus runs if it waits for that. Without memory or a thread, the next round tries
+ * again. */
+static void runs_start(hs_server *server, hs_error *err)
 {
-    hs_error err = {0};
-    if (!server->runs_wait)
-        return;
-    server->runs_wait = hs__runs_start(server->runs, server->api, &server->options->catalog, &err) != HS_OK;
     if (server->runs_wait)
-        hs__log("error", "corpus runs wait: %s", err.text);
+        server->runs_wait =
+            hs__runs_start(server->runs, server->api, &server->options->catalog, err) != HS_OK;
 }
 
 static void round_on_timer(uv_timer_t *timer)
 {
     hs_server *server = timer->data;
-    runs_start(server);
-    server->starved = !hs__spares_check(&server->spares);
-    if (server->starved)
+    runs_start(server, NULL);
+    const int why = hs__spares_check(&server->spares);
+    server->starved = why != 0;
+    if (why)
         hs__connections_cut_idle(server);
+    if (why == ENOMEM && server->api)
+        hs_api_cache_empty(server->api);
     if (server->probe.running)
         return;
     server->probe.running = true;
-    server->probe.trims_all = server->starved;
+    server->probe.trims_all = why == ENOMEM;
     server->probe.work.data = server;
     uv_queue_work(&server->loop, &server->probe.work, round_on_thread, round_on_loop);
 }
@@ -365,14 +262,11 @@ static void server_drain(hs_server *server)
     atomic_store(&server->loading.stopped, true);
     hs__fetch_cancel(&server->fetch);
     MHD_run(server->daemon); /* accepts pending connections */
-    const int fd = MHD_quiesce_daemon(server->daemon);
-    if (fd >= 0)
-        close(fd);
-    for (hs_connection *c = server->connections; c; c = c->next) {
-        char byte;
-        if (!c->exchange && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+    if (MHD_quiesce_daemon(server->daemon) >= 0)
+        hs__listen_end(&server->listener);
+    for (hs_connection *c = server->connections; c; c = c->next)
+        if (hs__connection_is_idle(c))
             hs__connection_cut(c);
-    }
     hs__loop_turn_again(server);
 }
 
@@ -431,7 +325,7 @@ static void start_log(const hs_server *server)
         used += (size_t)snprintf(models + used, sizeof models - used, "%s%s", i ? "," : "", place->name);
     }
     const hs_log_field fields[] = {{"version", HS_VERSION, 0},
-                                   {"address", server->address, 0},
+                                   {"address", server->listener.url, 0},
                                    {"models", models, 0},
                                    {"token", server->tokens ? "required" : "none", 0},
                                    {"state", o->state_dir ? o->state_dir : "none", 0},
@@ -459,12 +353,13 @@ static void opened_print(const hs_server *server)
     for (const char *c = server->options->opened_name; *c && used + 4 <= sizeof name; c++)
         used += (size_t)snprintf(name + used, sizeof name - used, strchr(plain, *c) ? "%c" : "%%%02X",
                                  (unsigned char)*c);
-    dprintf(STDOUT_FILENO, "Open %s%s/#model=file%%3A%s\n", server->address, root ? root : "", name);
+    dprintf(STDOUT_FILENO, "Open %s%s/#model=file%%3A%s\n", server->listener.url, root ? root : "", name);
 }
 
 /* Starts to serve the loaded models, or ends with their error. */
 static void on_models_loaded(hs_server *server)
 {
+    hs_error err = {0};
     if (server->loading.error.status)
         server->exit_code = 1;
     if (server->loading.error.status && server->state == HS_SERVER_LOADING)
@@ -473,10 +368,12 @@ static void on_models_loaded(hs_server *server)
         return;
     server->state = HS_SERVER_SERVING;
     server->runs_wait = server->runs != NULL;
-    runs_start(server);
+    runs_start(server, &err);
+    if (server->runs_wait)
+        hs__log("error", "corpus runs wait: %s", err.text);
     start_log(server);
     const char *root = server->options->root_path;
-    dprintf(STDOUT_FILENO, "headscope is ready on %s%s\n", server->address,
+    dprintf(STDOUT_FILENO, "headscope is ready on %s%s\n", server->listener.url,
             root ? root : ""); /* serves without a reader, too */
     if (server->options->opened_name)
         opened_print(server);
@@ -551,23 +448,21 @@ static void pool_size_set(size_t n_workers)
 /* Opens the listening socket and starts libmicrohttpd on it. */
 static hs_status daemon_open(hs_server *server, hs_error *err)
 {
-    int fd = -1;
-    bool public = false;
-    const hs_status st =
-        hs__listen(server->options->listen, &fd, server->address, sizeof server->address, &public, err);
+    hs_listener *listener = &server->listener;
+    const hs_status st = hs__listen(server->options->listen, listener, err);
     if (st)
         return st;
-    server->loopback = !public;
-    if (!server->tokens)
+    if (!server->tokens && !listener->path)
         hs__log("warning", "no --token-file: %s can use this server, and read its runs",
-                public ? "everybody who reaches its port" : "every user of this machine");
-    if (public && !server->tokens)
+                listener->is_local ? "every user of this machine" : "everybody who reaches its port");
+    if (!server->tokens && !listener->is_local)
         hs__log("warning", "anyone who can reach %s can use this server; restrict it with --token-file",
-                server->address);
-    server->daemon = hs__daemon_start(server, fd, server->options->connections_max + CONNECTIONS_TO_SHED);
+                listener->url);
+    server->daemon =
+        hs__daemon_start(server, listener->fd, server->options->connections_max + CONNECTIONS_TO_SHED);
     if (server->daemon)
         return HS_OK;
-    close(fd);
+    hs__listen_end(listener);
     return hs_fail(err, HS_IO, "libmicrohttpd %s did not start: %s (this program was built with %x.%x.%x)",
                    MHD_get_version(), hs__errno_text(errno), MHD_VERSION >> 24, MHD_VERSION >> 16 & 0xff,
                    MHD_VERSION >> 8 & 0xff);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "server/base/catalog.h"
+#include "server/http/listen.h"
 #include "server/http/metrics.h"
 #include "server/http/models_http.h"
 #include "server/http/peers.h"
@@ -69,8 +70,7 @@ struct hs_server {
     const hs_routes *routes;
     hs_server_state state;
     char *tokens; /* the token file's text, or NULL: open to all */
-    char address[128];
-    bool loopback; /* no other machine can reach it */
+    hs_listener listener;
     uv_loop_t loop;
     struct MHD_Daemon *daemon;
     uv_poll_t daemon_poll; /* libmicrohttpd's epoll descriptor */

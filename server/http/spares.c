@@ -64,19 +64,19 @@ static int spares_take(hs_spares *s)
     return why;
 }
 
-bool hs__spares_check(hs_spares *s)
+int hs__spares_check(hs_spares *s)
 {
     const bool kept = s->kept;
     int why = kept ? 0 : spares_take(s);
     if (!why)
         why = probe();
     if (!why)
-        return true;
+        return 0;
     hs__spares_release(s);
     if (kept)
         hs__log("warning",
-                "a limit is reached: %s; idle connections and caches are given back, and some requests are "
-                "refused",
+                "a limit is reached: %s; idle connections and unused memory are given back, and some "
+                "requests are refused",
                 hs__errno_text(why));
-    return false;
+    return why;
 }

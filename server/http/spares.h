@@ -14,8 +14,8 @@ typedef struct hs_spares {
     bool kept; /* all of them, or none */
 } hs_spares;
 
-/* Keeps the spares, or gives them back if nothing beyond them can be had. Returns true if they are kept. Logs
- * each change with the limit that was reached. Call it every second. */
-bool hs__spares_check(hs_spares *spares);
+/* Keeps the spares, or gives them back if nothing beyond them can be had. Returns 0 if they are kept, else
+ * the errno of the limit that was reached, and logs it once. Call it every second. */
+int hs__spares_check(hs_spares *spares);
 
 void hs__spares_release(hs_spares *spares);

@@ -229,7 +229,6 @@ void *hs__on_request_line(void *cls, const char *target, struct MHD_Connection *
     exchange_destroy(connection->exchange);
     connection->exchange = exchange_create(connection, mhd, target);
     connection->has_request = true;
-    connection->answered = false;
     hs__leniency_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;

@@ -11,7 +11,7 @@
  * worker becomes idle, it takes the first one and the next ones as long as all have short bodies. It takes at
  * most the queue divided by the workers. The worker then reads the requests, and computes those whose texts
  * share a pass; the others return to their places in the queue. Each task can be cancelled: a pass stops when
- * all tasks of its batch are cancelled. `done` is called for all of them when the batch is complete. */
+ * all tasks of its batch are cancelled. `done` is called for the computed ones when the batch is complete. */
 #pragma once
 
 #include "api/api.h"
@@ -67,7 +67,7 @@ typedef enum hs_task_fate {
 
 struct hs_task {
     hs_work work;         /* its client and `admitted` are the submitter's */
-    hs_request request;   /* set by the submitter; read-only until done */
+    hs_request request;   /* set by the submitter; the worker's until done */
     hs_response response; /* the worker's until done, then the submitter's to finish */
     bool lines, patient;  /* for a body of lines, as in hs_lines_answer */
     size_t n_bytes;       /* answered bytes of such a body; the worker's until done */

@@ -356,12 +356,21 @@ static hs_status config_pull(pull *p, hs_error *err)
     return st ? hs_fail(err, st, "%s: %s", p->name.repository, why.text) : HS_OK;
 }
 
+/* Downloads those files of a list that the model has. NULL ends the list. */
+static hs_status files_pull(pull *p, const char *const *names, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (; !st && *names; names++)
+        if (is_listed_of_model(p, *names))
+            st = model_file_pull(p, *names, err);
+    return st;
+}
+
 /* Downloads the other configs, and all files that a tokenizer of any family may have. */
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {
         "generation_config.json",
-        "sentence_bert_config.json",
         "tokenizer.json",
         "tokenizer_config.json",
         "special_tokens_map.json",
@@ -374,12 +383,13 @@ static hs_status small_files_pull(pull *p, hs_error *err)
         "target.spm",
         "spiece.model",
         "sentencepiece.bpe.model",
+        "tokenizer.model",
+        NULL,
     };
     hs_status st = is_listed(p, PROMPTS) ? file_pull(p, PROMPTS, err) : HS_OK;
-    for (size_t i = 0; !st && i < sizeof names / sizeof *names; i++)
-        if (is_listed_of_model(p, names[i]))
-            st = model_file_pull(p, names[i], err);
-    return st;
+    if (!st)
+        st = files_pull(p, hs_model_length_files(), err);
+    return st ? st : files_pull(p, names, err);
 }
 
 /* ---- the whole ---- */

@@ -145,6 +145,23 @@ static bool state_set(hs_runs *c, const char *id, const char *state)
         hs__run_table_prepare(c, "UPDATE runs SET state = ?1, error = NULL WHERE id = ?2", state, id));
 }
 
+/* Ends a run that does not run now: it gives back the space that was reserved and waits no longer. Returns
+ * false if that fails. The lock is held. */
+static bool cancelled_set(hs_runs *c, const char *id)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__run_path(c, id, "", dir);
+    sqlite3_stmt *s = hs__run_table_prepare(
+        c, "UPDATE runs SET state = 'cancelled', error = NULL, bytes = ?2 WHERE id = ?1", id, NULL);
+    if (s)
+        sqlite3_bind_int64(s, 2, (sqlite3_int64)hs__folder_bytes(dir));
+    if (!hs__run_table_done(s))
+        return false;
+    if (strcmp(id, c->waiting) == 0)
+        c->waiting[0] = '\0';
+    return true;
+}
+
 hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
 {
     char state[16];
@@ -159,10 +176,10 @@ hs_status hs__run_cancel(hs_runs *c, const char *id, hs_error *err)
                (strcmp(state, "queued") == 0 ||
                 strcmp(state, "running") == 0 ||     /* interrupted by a restart */
                 strcmp(state, "cancelling") == 0) && /* its end could not be saved */
-               !state_set(c, id, "cancelled")) {
+               !cancelled_set(c, id)) {
         st = hs__run_table_fail(c, err);
     }
-    hs__run_table_count_bytes(c); /* a run that did not begin needs no more space */
+    hs__run_table_count_bytes(c);
     pthread_mutex_unlock(&c->lock);
     return st;
 }
@@ -228,6 +245,12 @@ hs_status hs__run_report_open(hs_runs *c, const char *id, const char *name, int 
         hs__log("error", "%s", why.text);
     if (st == HS_NO_MEMORY)
         return hs_fail(err, st, "The report cannot be read now: %s.", why.text);
+    if (st == HS_NOT_FOUND && strcmp(state, "cancelled") == 0)
+        return hs_fail(
+            err, st,
+            "The run was cancelled before it counted a text, or while it waited, so it has no report. "
+            "POST /corpora/%.32s/restart continues it.",
+            id);
     return st ? hs_fail(err, HS_IO, "the report of run %.32s cannot be read", id) : HS_OK;
 }
 

@@ -55,13 +55,12 @@ static const char preparation[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous
 
 hs_status hs__run_table_fail(const hs_runs *c, hs_error *err)
 {
-    const int code = sqlite3_errcode(c->db) & 0xff, why = hs__database_errno(c->db);
-    const bool io = code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+    const int code = sqlite3_errcode(c->db) & 0xff, why = hs__database_errno(c->db, code);
     return hs_fail(err,
                    code == SQLITE_FULL    ? HS_NO_SPACE
                    : code == SQLITE_NOMEM ? HS_NO_MEMORY
-                                          : hs__errno_status(io ? why : 0),
-                   "corpora.db: %s", io && why ? hs__errno_text(why) : sqlite3_errmsg(c->db));
+                                          : hs__errno_status(why),
+                   "corpora.db: %s", why ? hs__errno_text(why) : sqlite3_errmsg(c->db));
 }
 
 /* Adds a column of `added` if it is missing. */

@@ -94,18 +94,6 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Checks that the input is the file that an upload wrote: a pipe has no end, and a link may show another
- * file.
- */
-static hs_status input_check(const char *path, hs_error *err)
-{
-    struct stat file;
-    if (lstat(path, &file))
-        return hs_fail(err, HS_IO, "cannot read the upload: %s", hs__errno_text(errno));
-    return S_ISREG(file.st_mode) ? HS_OK
-                                 : hs_fail(err, HS_INVALID, "the upload is no file; send the texts again");
-}
-
 /* Counts the input from the last save, or from its beginning if there is none. */
 static hs_status run_continue(hs_runs *c, const hs__run_row *row, hs__corpus_job *job, hs_error *err)
 {
@@ -114,9 +102,6 @@ static hs_status run_continue(hs_runs *c, const hs__run_row *row, hs__corpus_job
     const char *inputs[] = {input};
     hs__run_path(c, row->id, "", dir);
     hs__run_path(c, row->id, "input", input);
-    const hs_status st = input_check(input, err);
-    if (st)
-        return st;
     job->inputs = inputs;
     job->input_names = names;
     job->n_inputs = job->n_shards = 1;
@@ -230,8 +215,10 @@ static void outcome_tell(hs_runs *c, const hs__run_row *row, hs_status st, const
         snprintf(c->waiting, sizeof c->waiting, "%s", waits ? row->id : "");
         snprintf(c->waiting_why, sizeof c->waiting_why, "%.255s", why);
     }
-    if (waits)
+    if (waits) {
+        c->paused_ns = hs_clock_ns();
         return;
+    }
     if (st != HS_CANCELLED || c->cancel)
         atomic_fetch_add(st == HS_OK          ? &c->counts.done
                          : st == HS_CANCELLED ? &c->counts.cancelled
@@ -284,23 +271,31 @@ static void wait_ms(hs_runs *c, unsigned milliseconds)
 }
 
 /* Checks memory and disk, of which requests and other programs may use some. The lock is held. */
-static hs_status capacity_check(hs_runs *c, const hs__run_row *row, hs__run_plan *plan, hs_error *err)
+static hs_status capacity_check(hs_runs *c, const hs__run_row *row, uint64_t n_input, hs__run_plan *plan,
+                                hs_error *err)
 {
-    char dir[HS__RUN_PATH_MAX], input[HS__RUN_PATH_MAX];
-    struct stat upload = {0};
+    char dir[HS__RUN_PATH_MAX];
     hs__run_path(c, row->id, "", dir);
-    hs__run_path(c, row->id, "input", input);
     c->memory_free = hs__runs_memory(c);
     hs_status st =
         hs__corpus_workers_fit(&plan->needs, &c->memory_free, c->n_workers, &plan->job.n_workers, err);
     if (st)
         return st;
-    if (plan->job.n_workers < c->n_workers)
-        hs__log("warning", "corpus run %s: memory suffices for %zu of %zu workers", row->id,
-                plan->job.n_workers, c->n_workers);
-    (void)lstat(input, &upload);
-    const uint64_t there = hs__folder_bytes(dir), n_input = (uint64_t)upload.st_size;
+    const uint64_t there = hs__folder_bytes(dir);
     return hs__corpus_disk_fits(&plan->needs, dir, there > n_input ? there - n_input : 0, err);
+}
+
+/* Measures the input, which must be the file that an upload wrote: a pipe has no end, and a link may show
+ * another file. */
+static hs_status input_measure(const hs_runs *c, const char *id, uint64_t *ret_bytes, hs_error *err)
+{
+    char path[HS__RUN_PATH_MAX];
+    struct stat file;
+    hs__run_path(c, id, "input", path);
+    if (lstat(path, &file))
+        return hs_fail(err, HS_IO, "cannot read the upload: %s", hs__errno_text(errno));
+    *ret_bytes = (uint64_t)file.st_size;
+    return S_ISREG(file.st_mode) ? HS_OK : hs_fail(err, HS_IO, "the upload is no file; send the texts again");
 }
 
 /* Plans the run and checks that it can begin. The lock is held. */
@@ -313,8 +308,11 @@ static hs_status run_prepare(hs_runs *c, const hs__run_row *row, hs__run_plan *r
             "run, or send it again with fewer layers or a smaller window",
             row->starts);
     size_t wrong;
-    const hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
-    return st ? st : capacity_check(c, row, ret_plan, err);
+    uint64_t n_input = 0;
+    hs_status st = input_measure(c, row->id, &n_input, err);
+    if (!st)
+        st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
+    return st ? st : capacity_check(c, row, n_input, ret_plan, err);
 }
 
 /* Removes the reports of a restarted run: they are in the space of its next saves. */
@@ -338,6 +336,9 @@ static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
     if (!st) {
         c->precision = hs_engine_precision(plan->job.engine);
         pthread_mutex_unlock(&c->lock);
+        if (plan->job.n_workers < c->n_workers)
+            hs__log("warning", "corpus run %s: memory suffices for %zu of %zu workers", row->id,
+                    plan->job.n_workers, c->n_workers);
         if (row->restarted)
             reports_remove(c, row->id);
         st = run_through(c, row, &plan->job, &err);
@@ -391,7 +392,6 @@ static void *runs_execute(void *data)
             if (!pause_pass(c, &row))
                 continue;
             failed = !run_one(c, &row, plan);
-            c->paused_ns = hs_clock_ns();
         } else if (st == HS_NOT_FOUND)
             pthread_cond_wait(&c->changed, &c->lock);
         else
@@ -450,18 +450,20 @@ hs_status hs__runs_start(hs_runs *c, hs_api *api, const hs_catalog_options *opti
     c->api = api;
     c->options = options;
     c->plan = calloc(1, sizeof *c->plan);
-    if (!c->plan || pthread_create(&c->thread, NULL, runs_execute, c)) {
+    const int why = c->plan ? pthread_create(&c->thread, NULL, runs_execute, c) : ENOMEM;
+    if (why) {
         free(c->plan);
-        return hs_fail(err, HS_NO_MEMORY, "no memory or thread for corpus runs");
+        return hs_fail(err, HS_NO_MEMORY, "no memory or thread for corpus runs: %s", hs__errno_text(why));
     }
-    c->started = true;
+    atomic_store(&c->started, true);
     return HS_OK;
 }
 
 hs_status hs__runs_check(hs_runs *c, hs_error *err)
 {
-    if (!c->started)
-        return hs_fail(err, HS_IO, "The models are still loading. Try again in a few seconds.");
+    if (!atomic_load(&c->started))
+        return hs_fail(err, HS_IO,
+                       "The server has no memory or thread for corpus runs yet. Try again in a few seconds.");
     pthread_mutex_lock(&c->lock);
     const hs_status st =
         c->db ? HS_OK

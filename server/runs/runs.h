@@ -87,13 +87,13 @@ HS_MUST_USE hs_status hs__run_get(hs_runs *runs, const char *id, json_t **ret_ru
 HS_MUST_USE hs_status hs__runs_list(hs_runs *runs, uint64_t before, size_t limit, json_t **ret_page,
                                     hs_error *err);
 
-/* Cancels a run. A running one keeps a report of what it counted; an ended one stays as it is. Returns
- * HS_NOT_FOUND. */
+/* Cancels a run. A running one gets a report of what it counted. One that waits gets none, but keeps its last
+ * save. An ended one stays as it is. Returns HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs__run_cancel(hs_runs *runs, const char *id, hs_error *err);
-/* Queues a failed or cancelled run again: it goes on from its last save, or begins anew if that is damaged or
- * of another model than is served now. A refusal changes nothing. Returns HS_NOT_FOUND for a run, an upload
- * or a model that is not there, HS_BUSY in other states, HS_NO_SPACE, or HS_INVALID if its options do not
- * suit the model. */
+/* Queues a failed or cancelled run again. The run continues from its last save, or begins anew if that is
+ * damaged or of another model than the served one. An error changes nothing. Returns HS_NOT_FOUND for a run,
+ * an upload or a model that is not there, HS_BUSY in other states, HS_NO_SPACE, or HS_INVALID if its options
+ * do not suit the model. */
 HS_MUST_USE hs_status hs__run_restart(hs_runs *runs, const char *id, hs_error *err);
 /* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_BUSY while it runs. */
 HS_MUST_USE hs_status hs__run_delete(hs_runs *runs, const char *id, hs_error *err);

@@ -18,8 +18,7 @@ struct hs_runs {
     const hs_catalog_options *options;
     struct hs__run_plan *plan; /* of the thread */
     pthread_t thread;
-    bool started;
-    atomic_bool stopping;
+    atomic_bool started, stopping;
     atomic_int stop; /* of the current run */
     struct {         /* hs_runs_counts; written under the lock, read without */
         atomic_bool running;
@@ -39,7 +38,7 @@ struct hs_runs {
     char waiting[HS_RUN_ID_MAX + 1]; /* the run that was paused last, */
     char waiting_why[256];           /* and why: on a full disk its row cannot say it */
     bool counting;                   /* the current run has loaded its save; the thread's own */
-    uint64_t paused_ns;              /* when the last run ended or was paused */
+    uint64_t paused_ns;              /* when a run was paused last */
     bool cancel;                     /* the current run shall not resume later */
     bool ended;                      /* the thread takes no more runs */
     hs__corpus_progress progress;    /* of the current run */

@@ -1,7 +1,7 @@
 // Questions about heads: which has a pattern, which connects two tokens, which changed.
 import type { Page } from "@playwright/test";
 import { SAMPLE } from "../src/app/examples";
-import { bodyRows, expect, figure, figures, findings, firstText, headMap, LONG, looking, open, type Place, ranked, rankedHeads, readout, reload, saved, test, thumbs, tokens } from "./viewer";
+import { bodyRows, complete, displayOptions, expect, figure, figures, findHeads, findings, firstText, headMap, LONG, looking, open, type Place, ranked, rankedHeads, readout, reload, saved, test, thumbs, tokens } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => thumbs(page).locator("b").allTextContents();
 
@@ -11,6 +11,7 @@ test("which head looks one word back: by label, sort, filter and search", async 
   const all = thumbs(page);
   await expect(all.nth(12 * back[0]!.layer + back[0]!.head)).toContainText("previous");
   await expect(all.nth(12 * ahead[0]!.layer + ahead[0]!.head)).not.toContainText("previous");
+  await findHeads(page);
   await page.getByLabel("Sort by").selectOption("previous");
   await expect.poll(async () => (await names(page)).slice(0, 3)).toEqual(back.slice(0, 3).map(({ name }) => name));
   await expect(all.first()).toContainText(`${(100 * back[0]!.value).toFixed(0)}`.slice(0, 1));
@@ -65,6 +66,14 @@ test("labels are the model's, not the text's; a filter has the clearest first", 
   await open(page, home, `view=head&layer=${layer}&head=${head}&text=dog`);
   await expect(figure(page, "Pattern"), name).toContainText("previous");
   await expect(figure(page, "In this text")).not.toContainText(/text\s*previous/);
+});
+
+test("the first page requests the labels' sample once, though more maps are made while it is on the way", async ({ watched: page, home }) => {
+  let requests = 0;
+  page.on("request", (one) => one.postData()?.includes("The ferry left") && requests++);
+  await open(page, home);
+  await complete(page);
+  expect(requests).toBe(1);
 });
 
 test("all heads are ranked between two tokens, either way and by similarity", async ({ watched: page, home, request }) => {
@@ -172,6 +181,7 @@ test("attention as lines over the text, and a word when only the strongest are d
   const [many] = ranked(similarities as number[][][][], (map) => map.flat().filter((n) => n > 0.06).length) as [Place];
   await open(page, home, `view=text&layer=${many.layer}&head=${many.head}&beside=${many.layer}.${many.head}`);
   await page.getByRole("radio", { name: "Similar to" }).check();
+  await displayOptions(page);
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.05");
   await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ pairs/)).toBeVisible();
   await expect(page.locator(".arc")).toHaveCount(150);

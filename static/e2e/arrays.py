@@ -22,6 +22,14 @@ def main(folder):
     np.savez(folder / "other.npz", tokens=TOKENS, attentions=attentions, head_outputs=outputs)
     np.savez_compressed(folder / "packed.npz", tokens=np.array(TOKENS), attentions=attentions[:, 0].astype("f2"))
     np.savez(folder / "nameless.npz", attentions=np.tril(np.ones((1, 1, 5, 5))) / np.arange(1, 6)[:, None])
+    hostile = ['<img src=x onerror="document.title=1">', "\u202egnp.exe", "__proto__", "</script><b>", "\x1b[2J", "[SEP]"]
+    np.savez(folder / "hostile<b>.npz", tokens=hostile, attentions=attentions[..., :6, :6] / attentions[..., :6, :6].sum(-1, keepdims=True))
+    hooks = {f"blocks.{n}.attn.hook_pattern": attentions[n, 0] for n in range(3)}
+    np.savez(folder / "hooks.npz", tokens=TOKENS, **hooks, **{f"blocks.{n}.attn.hook_z": outputs[n].swapaxes(0, 1) for n in range(3)})
+    np.savez(folder / "hooks_some.npz", **{f"blocks.{n}.attn.hook_pattern": attentions[n] for n in (2, 1)})
+    np.savez(folder / "hooks_uneven.npz", **{**hooks, "blocks.1.attn.hook_pattern": attentions[1, 0, :, 1:, 1:]})
+    np.savez(folder / "tuple.npz", *attentions)
+    np.savez(folder / "whole.npz", attentions)
     scores = np.zeros((1, 1, 5, 5))
     scores[0, 0, 2, 3] = -4.5
     np.savez(folder / "scores.npz", attentions=scores)

@@ -1,6 +1,6 @@
 // Single things that a user meets: choosing tokens, comparing, ranking, dropping a file.
 import { TERMS } from "../src/ui/terms";
-import { bodyRows, chosenTokens, drawn, expect, modelBox, open, pairRows, ranked, rankedHeads, reload, settled, test, textBox, thumbs, tokens, view } from "./viewer";
+import { bodyRows, chosenTokens, displayOptions, drawn, expect, findHeads, modelBox, open, pairRows, ranked, rankedHeads, reload, settled, test, textBox, thumbs, tokens, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat.";
 const query = `text=${encodeURIComponent(TEXT)}`;
@@ -113,6 +113,7 @@ test("typed text says that it is not analysed, and outlasts a reload", async ({ 
 test("sorting and searching are steps that Ctrl+Z and Back undo", async ({ watched: page, home }) => {
   await open(page, home, query);
   await expect(thumbs(page)).toHaveCount(144);
+  await findHeads(page);
   await page.getByLabel("Sort by").selectOption("high_pairs");
   await page.getByLabel("Find heads").pressSequentially("7·5");
   await expect(thumbs(page)).toHaveCount(1);
@@ -134,7 +135,7 @@ test("links name text, model and checksum, and say when the weights differ", asy
 
 test("a control explains itself by keyboard and click, and leads to the glossary", async ({ watched: page, home }) => {
   await open(page, home, query);
-  await expect(page.getByText("headscope shows where each attention head")).toBeVisible();
+  await displayOptions(page);
   const what = page.getByRole("button", { name: "What is: Similarity threshold τ," });
   await what.focus();
   await page.keyboard.press("Enter");

@@ -36,7 +36,7 @@ for (const [view, [name, shows]] of Object.entries(VIEWS))
     const inside = await frame(page, `${home}?embed#view=${view}&layer=1&head=4`);
     await expect(inside.getByRole("region", { name, exact: true })).toBeVisible();
     await expect(inside.locator(shows).first()).toBeVisible();
-    for (const chrome of [".top", ".panel", ".tour", ".run-form", ".menu"]) await expect(inside.locator(chrome)).not.toBeVisible();
+    for (const chrome of [".top", ".panel", ".tour", ".run-form", ".tools"]) await expect(inside.locator(chrome)).not.toBeVisible();
     const { wide, high } = await inside.locator("html").evaluate((html) => ({
       wide: html.scrollWidth - html.clientWidth,
       high: document.querySelector(".readout")!.getBoundingClientRect().bottom - innerHeight,
@@ -62,7 +62,7 @@ test("a frame's view can be used, left and come back to", async ({ page, home })
   await expect(inside.getByText("O·O′ of centred outputs")).toBeVisible();
   await inside.getByRole("button", { name: "← Overview" }).click();
   await expect(inside.getByRole("region", { name: "Overview", exact: true })).toBeVisible();
-  await expect(inside.locator("#stage").getByLabel("Centre outputs")).toBeChecked(); // "More" is open
+  await expect(inside.locator("#stage").getByLabel("Centre outputs")).toBeChecked(); // "Find heads…" is open
 });
 
 test("the whole viewer is shown in no frame, and a view in none of a stranger's", async ({ page, home }) => {

@@ -199,8 +199,7 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
     if (outputs.includes("effects") && layers[0] >= 3) await held;
     await route.continue().catch(() => {});
   });
-  await open(page, home, QUERY);
-  await expect(page.getByLabel("Heads coloured by")).toHaveValue("prediction_kl");
+  await open(page, home, `${QUERY}&tone=prediction_kl`);
   await expect(page.getByText("Heads switched off one by one: 3 of 12 layers")).toBeVisible();
   await page.getByRole("button", { name: "Cancel" }).click();
   await expect(page.getByText("3 of 12 layers, then cancelled")).toBeVisible();

@@ -237,7 +237,7 @@ test("the copied request gives the figures seen", async ({ watched: page, home, 
 
 test("a menu that is opened before the answer is filled by it", async ({ watched: page, home }) => {
   let answer = (): void => {};
-  const menu = page.locator(".menu");
+  const menu = page.getByRole("banner").locator(".menu");
   await page.route("**/analyze", async (route) => {
     await new Promise<void>((done) => (answer = done));
     await route.continue();

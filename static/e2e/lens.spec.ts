@@ -21,7 +21,7 @@ test("every token after every layer, by pointer and by keys, before and after", 
   await page.keyboard.press("ArrowUp");
   await page.keyboard.press("Home");
   await expect(page.locator('[data-at="3.0"]')).toBeFocused();
-  await page.getByRole("button", { name: /^Layer 0, head 0\b/ }).click();
+  await page.getByRole("grid").getByRole("button", { name: /layer 0, head 0\b/i }).click();
   await expect(page.getByRole("radio", { name: "After", exact: true })).toBeChecked();
   const after = await ask({ interventions: [{ layers: [0], heads: [0], kind: "zero" }] });
   await expect.poll(() => cells.allTextContents()).toEqual(after.flat().map(({ top }) => top[0]!.token));

@@ -1,6 +1,6 @@
 // Similar heads, sorted by distance from one.
 import type { APIRequestContext } from "@playwright/test";
-import { expect, open, test, thumbs, view } from "./viewer";
+import { expect, findHeads, open, test, thumbs, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat, and ran.";
 const QUERY = `text=${encodeURIComponent(TEXT)}`;
@@ -29,6 +29,7 @@ test("heads like one: nearest first, from the search and from the head itself", 
 
 test("previous token and repeated tokens are found by their words; where no head is known for it, the strongest are offered", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, QUERY);
+  await findHeads(page);
   await page.getByLabel("Find heads").fill("previous token");
   await expect
     .poll(async () => [...new Set(await thumbs(page).locator(".figure span").allTextContents())])

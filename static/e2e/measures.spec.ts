@@ -1,6 +1,6 @@
 // Choice of space and of weighted maps: what Head and Text show is what the service answers.
 import type { APIRequestContext } from "@playwright/test";
-import { colours, exactFigures, expect, exportMenu, figure, figures, menuNote, more, open, pairRows, readout, reload, settled, test, thumb, view } from "./viewer";
+import { colours, displayOptions, exactFigures, expect, exportMenu, figure, figures, menuNote, more, open, pairRows, readout, reload, settled, test, thumb, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The cat ran.";
 const QUERY = `layer=3&head=2&text=${encodeURIComponent(TEXT)}`;
@@ -46,6 +46,7 @@ test("head: centred similarities in readout, figures, address and requests", asy
   await expect(exactFigures(page)).toBeVisible();
   const sent: string[] = [];
   page.on("request", (r) => sent.push(r.postData() ?? ""));
+  await displayOptions(page);
   await page.getByLabel("Centre outputs").check();
   await expect(page).toHaveURL(/center=1/);
   await expect(page.getByText("O·O′ of centred outputs")).toBeVisible();
@@ -64,6 +65,7 @@ test("head: centred similarities in readout, figures, address and requests", asy
   expect(centred.filter((body) => body.includes('"layers":"all"'))).toHaveLength(1); // for thumbnails and figures
   expect(centred.filter((body) => body.includes('"layers":[3]'))).toHaveLength(1);
   await reload(page);
+  await displayOptions(page);
   await expect(page.getByLabel("Centre outputs")).toBeChecked();
 });
 
@@ -100,10 +102,11 @@ test("overview, pairs and compare follow the centring: figures, thumbnails and d
   await expect.poll(() => colours(page, ".thumb[data-head='3.2'] canvas")).toBeGreaterThan(5);
   await settled(page);
   const plain = await picture();
+  await displayOptions(page);
   await page.getByLabel("Centre outputs").focus();
   await page.keyboard.press("Space");
   await expect(page).toHaveURL(/center=1/);
-  await expect(page.getByRole("img", { name: /^Centred similarity/ })).toBeVisible();
+  await expect(page.getByRole("img", { name: /^Centred similarity/ }).first()).toBeVisible();
   const high = all.summary[3][2].high_pairs as number;
   await expect(small).toContainText(high.toLocaleString("en"));
   await expect.poll(picture).not.toBe(plain);
@@ -120,5 +123,6 @@ test("overview, pairs and compare follow the centring: figures, thumbnails and d
   const mean = a.reduce((sum, v, k) => sum + Math.abs(v - b[k]!), 0) / a.length;
   const fact = figure(page, "Mean |difference|").getByRole("definition");
   await expect.poll(async () => Math.abs(Number(await fact.textContent()) - mean)).toBeLessThan(0.006 * mean);
+  await displayOptions(page);
   await expect(page.getByLabel("Centre outputs")).toBeChecked();
 });

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, findings, open, test } from "./viewer";
+import { expect, findings, open, test, textOptions } from "./viewer";
 
 const HUB = `
 import sys, time
@@ -24,6 +24,7 @@ test("a model is fetched by its name, chosen and removed", async ({ page }) => {
   const server = spawn(process.env.HEADSCOPE ?? "../build/headscope", ["serve", "--listen", "127.0.0.1:0", "--pull"], { env: environment, stdio: ["ignore", "pipe", "inherit"] });
   const home = `${/http:\S+/.exec(await line(server))![0]}/`;
   await open(page, home);
+  await textOptions(page);
   await page.getByRole("button", { name: "More models…" }).click();
   const dialog = page.getByRole("dialog", { name: "Models" });
   await dialog.getByRole("textbox").fill("org/none");
@@ -47,6 +48,7 @@ test("a model is fetched by its name, chosen and removed", async ({ page }) => {
 // Not watched: the browser logs the 501.
 test("a server without --pull says how to start one", async ({ page, home }) => {
   await open(page, home);
+  await textOptions(page);
   await page.getByRole("button", { name: "More models…" }).click();
   await expect(page.getByRole("dialog", { name: "Models" })).toContainText("headscope serve --pull");
   await expect(page.getByRole("button", { name: /^Remove/ })).toHaveCount(0);

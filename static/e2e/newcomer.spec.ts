@@ -39,6 +39,7 @@ test("heads: the one that looks a word back, the one that ties two words, maps o
 }) => {
   const back = (await looking(request, home, "previous"))[0]!;
   let visitor = await arrive(page, home);
+  await visitor.button("Find heads…");
   await visitor.choose("Sort by", "previous");
   await expect(thumbs(page).locator("b").first()).toHaveText(back.name);
 
@@ -50,6 +51,7 @@ test("heads: the one that looks a word back, the one that ties two words, maps o
 
   for (const tokens of ["128", "512"]) {
     visitor = await arrive(page, home);
+    await visitor.click(page.getByText("Text…", { exact: true }));
     await limit(page).fill(tokens);
     await textBox(page).fill(`${EXAMPLES[1]!.text} `.repeat(6));
     await page.keyboard.press("Control+Enter");

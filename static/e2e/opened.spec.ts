@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { colours, drawn, exactFigures, expect, figures, findings, open, readout, reload, saved, settled, test, textBox, thumb, thumbs, tokens, view } from "./viewer";
+import { colours, complete, drawn, exactFigures, expect, figures, findings, open, readout, reload, saved, settled, test, textBox, textOptions, thumb, thumbs, tokens, view } from "./viewer";
 
 const FOLDER = "../build/browser-test-arrays";
 test.beforeAll(({}, { workerIndex }) => {
@@ -19,9 +19,8 @@ async function choose(page: Page, name: string): Promise<void> {
 // Opens the first page with all of its maps, and collects what is sent from then on for an analysis: nothing, since a file
 // stays in the page.
 async function withoutServer(page: Page, home: string): Promise<string[]> {
-  const maps = page.waitForResponse((response) => /"attentions"/.test(response.request().postData() ?? "")); // the last answer
   await open(page, home);
-  await maps;
+  await complete(page);
   await settled(page);
   const sent: string[] = [];
   page.on("request", (request) => /analyze|tokenize/.test(request.url()) && sent.push(request.postData() ?? ""));
@@ -30,6 +29,7 @@ async function withoutServer(page: Page, home: string): Promise<string[]> {
 
 test("a file opens in Overview, Head and Text with its own numbers, and nothing is sent", async ({ watched: page, home }) => {
   const sent = await withoutServer(page, home);
+  await textOptions(page);
   await page.getByRole("button", { name: "Open a file…" }).click();
   await choose(page, "other.npz");
   await expect(dialog(page)).toBeHidden();
@@ -114,6 +114,22 @@ test("a file that cannot be shown says why, and the page stays", async ({ watche
   }
   await page.keyboard.press("Escape");
   await expect(textBox(page)).toBeVisible();
+});
+
+test("markup and control characters of a file are text in every view", async ({ watched: page, home }) => {
+  const sent = await withoutServer(page, home);
+  await choose(page, "hostile<b>.npz");
+  await expect(dialog(page)).toBeHidden();
+  const title = await page.title();
+  for (const key of ["1", "2", "3", "4"]) {
+    await page.keyboard.press(key);
+    await expect(page.locator("main img, main script, main b")).toHaveCount(0);
+  }
+  await page.keyboard.press("3");
+  await expect(page.getByRole("listbox")).toContainText("<img src=x onerror=");
+  expect(await page.title()).toBe(title);
+  expect(await page.evaluate(() => Object.keys(Object.prototype))).toEqual([]);
+  expect(sent).toEqual([]);
 });
 
 for (const [scheme, forced] of [

@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { analysed, drawn, expect, exportMenu, figures, findings, LONG, open, readout, reload, settled, test, thumbs, view } from "./viewer";
+import { analysed, displayOptions, drawn, expect, exportMenu, figures, findings, LONG, open, readout, reload, settled, test, thumbs, view } from "./viewer";
 
 for (const [name, width, fragment, act] of [
   ["sorted overview", 1280, "sort=repeated_share", ""],
@@ -111,7 +111,7 @@ test("axes say which tokens they name, and their positions when asked", async ({
     page.locator(".heatmap canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());
   await drawn(page);
   const before = await map();
-  await page.locator(".panel .group .more summary").click();
+  await displayOptions(page);
   await page.getByLabel("Positions beside tokens").check();
   await expect.poll(map).not.toBe(before);
   await expect(page).toHaveURL(/positions=1/);

@@ -56,7 +56,8 @@ for (const [precision, means] of [
       await expect(card.getByRole("note")).toHaveAttribute("title", means);
       await page.setViewportSize({ width: 390, height: 800 });
       await open(page, home, "view=text");
-      await expect(page.locator(".panel summary .excerpt")).toContainText(`${precision} · `);
+      await expect(view(page, "Text")).toBeVisible();
+      await expect(page.getByRole("note")).toHaveText(precision);
       await page.goto(`${home}?embed#view=head`);
       await expect(page.getByRole("contentinfo").getByRole("note")).toHaveText(precision);
     } finally {

@@ -1,5 +1,6 @@
 // Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
-import { chosenThumb, colours, expect, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
+import type { Page } from "@playwright/test";
+import { chosenThumb, colours, expect, findHeads, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
 
 for (const [width, height] of [
   [1280, 800],
@@ -16,10 +17,34 @@ for (const [width, height] of [
     expect(Math.max(...bottoms)).toBeLessThanOrEqual(foot);
   });
 
-test("a small head is enlarged under the pointer and the focus, with its name, pattern and strongest tokens", async ({ watched: page, home }) => {
+// The names of the tokens, as the page's request finds them.
+const tokenNames = (page: Page): Promise<string[]> =>
+  page.locator(".head-card .names.columns").first().locator("span").allTextContents();
+
+// The picture is the heads, and the two maps beside them.
+for (const [width, height, least] of [
+  [1280, 800, 0.45],
+  [1920, 1080, 0.5],
+] as const)
+  test(`at least ${100 * least} % of the window is picture: ${width} px`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height });
+    await open(page, home, "");
+    await settled(page);
+    const areaOf = (selector: string): Promise<number> =>
+      page.locator(selector).evaluateAll((all) => {
+        const boxes = all.map((one) => one.getBoundingClientRect());
+        return boxes.reduce((sum, { width, height }) => sum + width * height, 0);
+      });
+    const picture = (await areaOf(".grid [role=row]:not(.header)")) + (await areaOf(".head-card canvas"));
+    expect(picture / (width * height)).toBeGreaterThanOrEqual(least);
+    const controls = page.locator("a, button:not(.thumb), select, input:not([type=radio]), textarea, summary, fieldset");
+    expect(await controls.filter({ visible: true }).count()).toBeLessThanOrEqual(26);
+  });
+
+test("the head under the pointer and the focus stands beside the grid, with its name, its pattern and what it does in words", async ({ watched: page, home }) => {
   await open(page, home);
   await settled(page);
-  const card = page.locator(".enlarged");
+  const card = page.getByRole("region", { name: "Enlarged head" });
   const resting = (await chosenThumb(page).getAttribute("data-head"))!.split(".");
   const atRest = async (): Promise<void> => {
     await expect(card).toContainText(`Layer ${resting[0]} · Head ${resting[1]}`);
@@ -27,12 +52,14 @@ test("a small head is enlarged under the pointer and the focus, with its name, p
     expect(box.x).toBeGreaterThan(last.x + last.width);
   };
   await atRest();
-  await expect(card).toHaveCSS("z-index", "2"); // behind menus and the tour
   await thumb(page, 1, 2).hover();
-  await expect(card).toHaveCSS("z-index", "6");
   await expect(card).toContainText("Layer 1 · Head 2");
   await expect(card).toContainText("next");
-  await expect(card).toContainText(/Looks at \S+ \d+\s%/);
+  await expect(card).toContainText(/Each token looks at the one after it: \d+\s%\sof its attention\./);
+  await expect(card).toContainText(/It treats|The tokens that it treats/);
+  await expect(card.locator(".names.rows").first().locator("span")).toHaveText(await tokenNames(page));
+  const [{ y, height: high }, last] = [(await card.locator("canvas").first().boundingBox())!, (await card.locator(".names.rows span").last().boundingBox())!];
+  expect(Math.abs(last.y + last.height / 2 - (y + (23.5 / 24) * high))).toBeLessThan(high / 48); // beside its row
   for (const n of [0, 1])
     await expect
       .poll(() => card.locator("canvas").nth(n).evaluate((c) => new Set(new Uint32Array((c as HTMLCanvasElement).getContext("2d")!.getImageData(0, 0, 24, 24).data.buffer)).size))
@@ -46,8 +73,10 @@ test("a small head is enlarged under the pointer and the focus, with its name, p
   expect(low.y + low.height).toBeLessThanOrEqual(800);
   await page.keyboard.press("Escape");
   await atRest();
-  await page.setViewportSize({ width: 1000, height: 800 }); // no space beside the grid
-  await expect(card).toHaveCount(0);
+  await page.setViewportSize({ width: 800, height: 800 }); // no space beside the grid
+  await expect.poll(async () => (await card.boundingBox())!.y).toBeGreaterThan((await thumbs(page).nth(143).boundingBox())!.y);
+  await card.getByRole("button", { name: "Open this head" }).click();
+  await expect(page).toHaveURL(new RegExp(`view=head.*layer=${resting[0]}&head=${resting[1]}`));
 });
 
 test("small thumbnails stay in the window when they are sorted; both maps make them large", async ({ watched: page, home }) => {
@@ -62,10 +91,12 @@ test("small thumbnails stay in the window when they are sorted; both maps make t
     });
   await expect.poll(inSight).toBe(144);
   await expect.poll(() => colours(page, ".thumb[data-head='11.11'] canvas")).toBeGreaterThan(5);
+  await findHeads(page);
+  await expect.poll(inSight).toBe(144);
   await page.getByLabel("Sort by").selectOption("high_pairs");
   await expect.poll(inSight).toBe(144);
   await page.getByRole("radio", { name: "Both" }).check();
-  await expect(page.getByRole("radio", { name: "Large" })).toBeChecked();
+  await expect.poll(inSight).toBeLessThan(144);
 });
 
 test("the few heads that a filter leaves are larger", async ({ watched: page, home }) => {
@@ -73,6 +104,7 @@ test("the few heads that a filter leaves are larger", async ({ watched: page, ho
   await settled(page);
   const width = async (): Promise<number> => (await thumbs(page).first().boundingBox())!.width;
   const before = await width();
+  await findHeads(page);
   await page.getByLabel("Find heads").fill("layer 3");
   await expect(thumbs(page)).toHaveCount(12);
   expect(await width()).toBeGreaterThan(1.4 * before);
@@ -110,6 +142,7 @@ test("heads are sorted by their induction score, which is the service's", async 
   const answer = await request.post(`${home}analyze`, { data: { text: "", layers: "all", outputs: ["head_scores"] } });
   const best = ranked((await answer.json()).head_scores as { induction: number }[][], (one) => one.induction);
   await open(page, home);
+  await findHeads(page);
   await page.getByLabel("Sort by").selectOption({ label: "Induction score" });
   await expect.poll(() => thumbs(page).locator("b").allTextContents()).toEqual(best.map(({ name }) => name));
   await page.getByRole("combobox", { name: "Pattern" }).selectOption("induction");

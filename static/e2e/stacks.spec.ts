@@ -177,7 +177,7 @@ test("heads of layers with few heads are numbered, on screen, on a phone and in 
   for (const one of await header.all()) await expect(one).toBeVisible();
   // Large layers of few heads are side by side: each head has its name.
   await page.setViewportSize({ width: 1280, height: 800 });
-  await page.getByRole("radio", { name: "Large" }).check();
+  await page.getByRole("radio", { name: "Both" }).check();
   await expect(header).toHaveCount(0);
   await expect(page.locator(".thumb b").first()).toHaveText("0·0");
   expect((await saved(page, "SVG")).bytes.toString()).toContain(">2·3</text>");

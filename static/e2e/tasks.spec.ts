@@ -1,6 +1,6 @@
 // Models with a head of their own: what they say stands beside the text, over it and in experiments, and is the service's.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { bodyRows, colours, expect, findings, open, ranked, readout, saved, settled, taskTest as test, view } from "./viewer";
+import { bodyRows, colours, expect, findings, open, ranked, readout, saved, settled, textOptions, taskTest as test, thumb, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge. The police closed it after the war.";
 const QUESTION = "Who closed the bridge?";
@@ -22,7 +22,7 @@ test("the class stands beside the text with its probability, in every view", asy
   }
   await page.setViewportSize({ width: 390, height: 844 });
   await page.reload();
-  await expect(page.locator(".panel > summary")).toContainText(`${classes.predicted} ${percent(classes.probabilities[best])}`);
+  await expect(bodyRows(result(page).getByRole("table")).first()).toContainText(`${percent(classes.probabilities[best])}`);
 });
 
 test("the result fits into the panel", async ({ watched: page, home }) => {
@@ -51,6 +51,7 @@ test("two clicks colour the heads by their effect on the class; another class ca
   await open(page, home, of("moods"));
   await page.getByRole("button", { name: "Which heads decide it?" }).click();
   await expect(page.getByText(`Watched: the logit of “${classes.predicted}”`)).toBeVisible();
+  await page.getByLabel("Compute exactly").check();
   await expect.poll(() => listed.allTextContents()).toEqual(names(effects));
   await page.getByLabel("Class watched").selectOption("calm");
   const calm = await ask(request, home, { ...body, target: { class: "calm" } });
@@ -150,6 +151,14 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   expect(requests.filter(maps)).toEqual([["attentions"]]);
   expect(requests.some((names) => names.includes("max_pooled_attentions"))).toBe(true);
   await expect(view(page, "Overview")).toContainText("square root, 0 to 1; largest of 6 × 6");
+  // The card comes with the pointer. The heads stay where they are, and its bars say the same.
+  await page.getByRole("radio", { name: "Attention", exact: true }).check();
+  const card = page.getByRole("region", { name: "Enlarged head" });
+  await expect(card).toHaveCount(0);
+  const { y } = (await thumb(page, 1, 2).boundingBox())!;
+  await thumb(page, 1, 2).hover();
+  await expect(card).toContainText("square root, 0 to 1; largest of 6 × 6");
+  expect((await thumb(page, 1, 2).boundingBox())!.y).toBe(y);
   await open(page, home, `view=head&model=causal&max=700&layer=1&head=2&pin=9.5&ties=1&tie=to&text=${encodeURIComponent(text)}`);
   const [[row]] = (await ask(request, home, { model: "causal", text, max_tokens: 700, layers: [1], heads: [2], outputs: ["sliced_attentions"],
     rows: [9, 10], columns: [5, 6] })).sliced_attentions;
@@ -203,6 +212,6 @@ for (const [width, scheme, model, name] of [[1280, "light", "moods", "experiment
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
     await open(page, home, `${of(model, name)}&loss=1`);
     await settled(page);
-    if (width < 900) await page.getByText("Text and options").click();
+    if (width < 900) await textOptions(page);
     expect(await findings(page)).toEqual([]);
   });

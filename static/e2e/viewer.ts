@@ -73,6 +73,21 @@ export async function open(page: Page, home: string, fragment = "view=overview",
 export const drawn = (page: Page): Promise<void> =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 
+// Waits until the overview asks for nothing more: every head has its picture, and the one on the card its label. Labels
+// come last. They are of a sample text, which the page requests once the maps are made.
+export async function complete(page: Page): Promise<void> {
+  const blank = (): Promise<number> =>
+    thumbs(page)
+      .locator("canvas")
+      .evaluateAll((all) => {
+        const dots = (c: HTMLCanvasElement): Uint8ClampedArray => c.getContext("2d")!.getImageData(0, 0, c.width, c.height).data;
+        return (all as HTMLCanvasElement[]).filter((canvas) => !dots(canvas).some(Boolean)).length;
+      });
+  await expect(thumbs(page)).not.toHaveCount(0);
+  await expect.poll(blank).toBe(0);
+  await expect(page.getByRole("region", { name: "Enlarged head" }).locator("h2 small")).not.toBeEmpty();
+}
+
 // Waits until a watched page has every answer that it requested, its fonts, and has drawn them.
 export async function settled(page: Page): Promise<void> {
   const requested = pending.get(page)!;
@@ -102,8 +117,11 @@ export async function saved(page: Page, name: string): Promise<{ bytes: Buffer; 
   return { bytes, file: download.suggestedFilename() };
 }
 
-// Shows a view's controls that are rarely used.
+// Shows a view's controls that are rarely used, those that sort and find heads, or a menu beside the text.
 export const more = (page: Page) => page.getByRole("button", { name: "More", exact: true }).click();
+export const findHeads = (page: Page) => page.getByRole("button", { name: "Find heads…" }).click();
+export const textOptions = (page: Page) => page.getByText("Text…", { exact: true }).click();
+export const displayOptions = (page: Page) => page.getByText("Display…", { exact: true }).click();
 
 // Parts of the page, by role and name as an assistive program finds them. Classes find the rest: pixels of canvases,
 // lines of drawings, and what is measured.

@@ -1,5 +1,5 @@
 // Each view's main path.
-import { bodyRows, chosenTokens, colours, drawn, expect, exportMenu, figures, findings, LONG, maps, menuNote, more, open, pairCount, pairRows, readout, reload, saved, test, textBox, thumbs, tokens, view } from "./viewer";
+import { bodyRows, chosenTokens, colours, displayOptions, drawn, expect, exportMenu, figures, findHeads, findings, LONG, maps, menuNote, more, open, pairCount, pairRows, readout, reload, saved, test, textBox, thumbs, tokens, view } from "./viewer";
 
 test("first visit: the example is analysed, a tour of five steps shows it and can be left", async ({ watched: page, home }) => {
   await open(page, home, "", true);
@@ -91,6 +91,7 @@ test("overview: nor under one that was left before its maps came, and come back 
 
 test("overview: sorts by a figure, colours by it, opens a head", async ({ watched: page, home }) => {
   await open(page, home);
+  await findHeads(page);
   await page.getByLabel("Sort by").selectOption("repeated_share");
   await expect(page.locator(".grid.sorted")).toBeVisible();
   await expect(thumbs(page).locator(".figure span")).toHaveCount(144);
@@ -110,6 +111,7 @@ test("overview: the threshold acts at once and the server's figures follow", asy
   const exact = page.waitForResponse(
     (r) => r.url().endsWith("/analyze") && r.request().postData()!.includes('"threshold":0.6'),
   );
+  await displayOptions(page);
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.6");
   await expect.poll(at).toBeLessThan(before);
   expect((await exact).ok()).toBe(true);
@@ -179,6 +181,7 @@ test("head: scales, overlays, diagonal, zoom and the summed heads change the pic
   await changes(() => page.getByRole("button", { name: "Whole map" }).click());
   await changes(() => page.getByRole("button", { name: "sum", exact: true }).click());
   await expect(page).toHaveURL(/head=-1/);
+  await displayOptions(page);
   await changes(() => page.getByLabel("Merge word pieces").check());
   await changes(() => page.getByLabel("Hide special tokens").check());
 });

@@ -1,5 +1,5 @@
 // Tests for every view: the address, the keyboard, errors, long texts, accessibility, appearance.
-import { analysed, chosenThumb, chosenTokens, colours, drawn, exactFigures, expect, figures, findings, limit, LONG, open, pairCount, pairRows, readout, reload, settled, test, textBox, thumbs, tokens, view } from "./viewer";
+import { analysed, chosenThumb, chosenTokens, colours, displayOptions, drawn, exactFigures, expect, figures, findings, limit, LONG, open, pairCount, pairRows, readout, reload, settled, test, textBox, textOptions, thumbs, tokens, view } from "./viewer";
 
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 
@@ -10,6 +10,7 @@ test("the address restores the whole view", { tag: "@slow" }, async ({ watched: 
   await expect(analysed(page)).not.toContainText("128 tokens");
   await expect(analysed(page)).toContainText("tokens");
   await page.getByRole("button", { name: "Pairs", exact: true }).click();
+  await displayOptions(page);
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.2");
   await page.getByLabel("Hide special tokens").check();
   await page.getByLabel("Distance to").fill("5");
@@ -21,6 +22,7 @@ test("the address restores the whole view", { tag: "@slow" }, async ({ watched: 
   await expect(view(page, "Pairs")).toBeVisible();
   await expect(textBox(page)).toHaveValue("A dog saw a dog. It barked.");
   await expect(pairCount(page)).toHaveText(count!);
+  await displayOptions(page);
   await expect(page.getByLabel("Hide special tokens")).toBeChecked();
   await page.goBack();
   await expect(view(page, "Overview")).toBeVisible();
@@ -74,6 +76,7 @@ test("everything can be done with the keyboard", async ({ watched: page, home })
 test("an error of the server stands beside its field", async ({ watched: page, home }) => {
   await open(page, home, LONG);
   await expect(thumbs(page)).toHaveCount(144);
+  await textOptions(page);
   await limit(page).fill("9999");
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(limit(page)).toHaveAttribute("aria-invalid", "true");
@@ -84,10 +87,11 @@ test("an error of the server stands beside its field", async ({ watched: page, h
   await expect(limit(page)).toHaveValue("9999");
   await limit(page).fill("64");
   await page.getByRole("button", { name: "Analyse" }).click();
+  await textOptions(page);
   await expect(limit(page)).toHaveAccessibleDescription("");
   await expect(analysed(page)).toContainText("64 tokens");
   await limit(page).fill("");
-  await page.getByRole("button", { name: "Analyse" }).click();
+  await page.getByRole("button", { name: "Apply" }).click();
   await expect(analysed(page)).toContainText("128 tokens");
   await expect(limit(page)).toHaveValue("");
   await expect(page.getByText("Not analysed yet")).toHaveCount(0);

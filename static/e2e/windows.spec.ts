@@ -1,6 +1,6 @@
 // A text longer than what the model is given at once, stepped through window by window.
 import type { Page } from "@playwright/test";
-import { expect, findings, LONG, open, reload, settled, test } from "./viewer";
+import { expect, findings, LONG, open, reload, settled, test, textOptions } from "./viewer";
 
 const steps = (page: Page) => page.getByRole("group", { name: "Windows of the text" });
 
@@ -54,6 +54,7 @@ test("a pair is cut elsewhere than its windows, and a new text has none", async 
   await steps(page).getByRole("button", { name: "Next window" }).click();
   await expect(page).toHaveURL(/window=\d/);
   await settled(page);
+  await textOptions(page);
   await page.getByRole("textbox", { name: "Second segment" }).fill("");
   await page.getByRole("button", { name: "Analyse" }).click();
   await settled(page);

@@ -18,7 +18,9 @@ import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/heads/si
 import { attentionBetween, rankHeads, similarityBetween, writeHalf } from "../src/heads/between.ts";
 import { attentionChange, similarityChange } from "../src/heads/change.ts";
 import { ARCS_MAX, attentionEnds, drawnEnds, linesOf } from "../src/views/text/arcs.ts";
+import { relationOf } from "../src/views/text/relation.ts";
 import { orderRows } from "../src/views/overview/figures-table.tsx";
+import { attentionInWords, similarityInWords } from "../src/views/overview/in-words.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
 let seed = 1;
@@ -365,4 +367,66 @@ test("pooled maps become the bytes of whole ones, by layer and head, and profile
   assert.ok(Number.isNaN(first.shares.sentence));
   assert.equal(smallMapsOf({ pooled: null }), null);
   assert.deepEqual(profilesOf({ pooled: null, layers: [0], heads: [0], encoding: { ids: [] } }), []);
+});
+
+test("relations are means over the chosen tokens, made once", () => {
+  const n = 7;
+  const [attention, normalized] = [0, 0].map(() => Float32Array.from({ length: n * n }, random));
+  const head = { axis: { n, types: Array(n).fill(0) }, attention, normalized };
+  for (const chosen of [[], [2], [0, 5, 6]])
+    for (const [relation, cell] of [
+      ["to", (t, u) => attention[t * n + u]],
+      ["from", (t, u) => attention[u * n + t]],
+      ["similar", (t, u) => normalized[t * n + u]],
+    ]) {
+      const of = chosen.length ? chosen : [...Array(n).keys()];
+      const found = relationOf(head, chosen, relation);
+      found.forEach((value, u) => close(value, of.reduce((sum, t) => sum + cell(t, u), 0) / of.length));
+      assert.equal(relationOf({ ...head }, [...chosen], relation), found);
+    }
+  for (let t = 0; t < 40; t++) relationOf(head, [t % n, t], "to");
+  assert.equal(relationOf(head, [2], "to").length, n);
+});
+
+// Ordinary tokens of two sentences between two special ones, for the card beside the grid.
+function cardOf(within, between) {
+  const labels = ["[CLS]", "a", "b", "c", "d", "[SEP]"];
+  const n = labels.length;
+  const sentences = [0, 0, 0, 1, 1, 1];
+  const axis = { n, labels, sentences, special: labels.map((label) => label.startsWith("[")) };
+  const similarity = Float32Array.from({ length: n * n }, (_, k) => {
+    const [i, j] = [Math.floor(k / n), k % n];
+    if (i === j || axis.special[i] || axis.special[j]) return 9; // special tokens count nowhere
+    return sentences[i] === sentences[j] ? within : between;
+  });
+  const attention = new Float32Array(n * n);
+  for (let i = 0; i < n; i++) attention[i * n + Math.max(0, i - 1)] = 1;
+  return { axis, columns: axis, similarity, attention };
+}
+
+test("the sentences about a head's similarity follow the signs of its means", () => {
+  assert.match(similarityInWords(cardOf(1, -1), true), /one sentence as alike \(orange\), .*different sentences as opposites \(violet\)/);
+  assert.equal(similarityInWords(cardOf(1, -1), false).includes("("), false); // other colours on screen
+  assert.match(similarityInWords(cardOf(1, 0), true), /^It treats tokens of one sentence as alike \(orange\)\.$/);
+  assert.match(similarityInWords(cardOf(1, 1), true), /^It treats nearly all tokens as alike/);
+  assert.match(similarityInWords(cardOf(-1, 1), true), /^The tokens that it treats as most alike are a and c\.$/);
+  assert.match(similarityInWords(cardOf(-1, -1), true), /^It treats no two tokens as alike\.$/);
+});
+
+test("the sentence about a head's attention names its pattern with its share, or the strongest tokens", () => {
+  const head = cardOf(1, 0);
+  const shares = Object.fromEntries(PATTERNS.map((name) => [name, 0]));
+  const chance = { sentence: 0.5, repeated: 0, nearby: 1 };
+  const profile = (more) => ({ profile: { shares: { ...shares, ...more }, evenness: 0.2, chance, offsets: [] } });
+  assert.match(attentionInWords(profile({ previous: 0.79 }), head), /^Each token looks at the one before it: 79\s%\sof its attention\.$/);
+  assert.match(attentionInWords(profile({ first: 0.9 }), head), /^Tokens look at the first token: 90\s%\sof its attention \(\[CLS\] 33\s%, /);
+  assert.match(attentionInWords(profile({}), head), /^Its attention goes to \[CLS\] 33\s%, a 17\s%, b 17\s%\.$/);
+  assert.match(attentionInWords(undefined, head), /^Its attention goes to/); // cross heads have no profile
+  const broad = { profile: { ...profile({}).profile, evenness: 0.99 } };
+  assert.match(attentionInWords(broad, head), /^Attention is spread over nearly all tokens: /);
+  const near = { profile: { ...profile({ nearby: 0.9 }).profile, chance: { ...chance, nearby: 0.2 } } };
+  assert.match(attentionInWords(near, head), /^Each token looks at those around it: 90/);
+  const causal = { ...head, axis: { ...head.axis, causal: true } };
+  assert.match(attentionInWords(broad, causal), /^Attention is spread over nearly all earlier tokens: /);
+  assert.match(attentionInWords(near, causal), /^Each token looks at those just before it: 90/);
 });

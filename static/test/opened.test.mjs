@@ -89,6 +89,21 @@ test("answers are the file's numbers: maps, O·O′, centred, summed, averaged, 
   assert.equal(high_pairs, high);
 });
 
+test("arrays that are one a layer are the same maps", async () => {
+  const [file, hooks, some, tuple, whole] = await Promise.all(
+    ["other.npz", "hooks.npz", "hooks_some.npz", "tuple.npz", "whole.npz"].map(opened),
+  );
+  for (const other of [hooks, tuple, whole]) {
+    assert.deepEqual([other.layers, other.heads], [3, 4]);
+    assert.deepEqual(other.attention(2, 3), file.attention(2, 3));
+    assert.ok(!other.notes.some((note) => note.startsWith("The file has layers")));
+  }
+  assert.deepEqual(hooks.encoding.tokens, file.encoding.tokens);
+  assert.deepEqual(hooks.outputs(1, 2), file.outputs(1, 2));
+  assert.deepEqual(some.attention(0, 1), file.attention(1, 1));
+  assert.ok(some.notes.includes("The file has layers 1, 2. They are numbered from 0 here."));
+});
+
 test("a file of cross heads has the target's tokens as rows and the text's as columns", async () => {
   const file = await opened("cross.npz");
   assert.deepEqual([file.text, file.target], ["A green house.", "Ein Haus"]);
@@ -127,6 +142,7 @@ test("files that cannot be shown say what is wrong and what to do", async () => 
     ["cross_short.npz", /“source_tokens” has 2 entries; the maps have 6 columns/],
     ["cross_long.npz", /are 1 × 513; at most 512/],
     ["batch.npz", /maps of 2 texts.*attentions\[:, 0\]/],
+    ["hooks_uneven.npz", /“blocks.0.attn.hook_pattern” and “blocks.1.attn.hook_pattern” are of different types or shapes/],
     ["elsewhere.npz", /no array “attentions”\. It has “weights”/],
     ["cut.npz", /damaged: its directory/],
     ["words.npz", /neither \.npz nor \.safetensors/],

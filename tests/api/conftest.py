@@ -37,6 +37,9 @@ PATIENCE, TEST_PATIENCE = 600, 1800
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: a proof that takes minutes; `make test-slow` runs it, `make test` does not")
+    # Shells let what they run in the background ignore ^C, and programs of tests would inherit that.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # A thread that raises fails the test that it serves.
     for warning in ("PytestUnhandledThreadExceptionWarning", "PytestUnraisableExceptionWarning"):
         config.addinivalue_line("filterwarnings", f"error::pytest.{warning}")

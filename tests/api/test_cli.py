@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -54,7 +55,7 @@ def test_a_list_of_strings_may_be_json():
 
 
 OPTIONS = Path(__file__).parents[2] / "docs/reference/options.md"
-COMMANDS = ["serve", "view", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "search", "bench"]
+COMMANDS = ["serve", "view", "analyze", "corpus", "study", "merge", "report", "pull", "models", "scores", "search", "bench"]
 
 
 def test_help_lists_the_commands():
@@ -75,7 +76,7 @@ def test_help_of_a_command(command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_reference_lists_every_option(command):
     parts = dict(re.findall(r"^## headscope (\w+)\n(.*?)(?=^## |\Z)", OPTIONS.read_text(encoding="utf-8"), re.M | re.S))
-    documented = parts[command] + parts.get({"plot": "analyze", "view": "serve"}.get(command), "")
+    documented = parts[command] + parts.get({"plot": "analyze", "view": "serve", "study": "corpus"}.get(command), "")
     for option in re.findall(r"^ {2,6}(?:-\w, )?(--[\w-]+)", headscope(command, "--help").stdout.decode(), re.M):
         assert option == "--help" or re.search(rf"{option}[ `]", documented), option
 
@@ -91,7 +92,7 @@ def test_help_by_every_name(command):
 @pytest.mark.parametrize("name", ["version", "--version", "-V"])
 def test_version(name):
     done = headscope(name)
-    assert done.returncode == 0 and done.stdout.startswith(b"headscope ")
+    assert done.returncode == 0 and re.match(rb"headscope [0-9.]+( and later changes, commit [0-9a-f]{12})?\n", done.stdout)
     assert b"compiler" in done.stdout and re.search(rb"products  native \((avx512|avx2|base|neon)(, int24 by amx)?(, bf16 by \w+)?(, int8 by \w+)?\), cblas \(OpenBLAS [0-9.]+\S*, \w+\)", done.stdout)
 
 
@@ -123,7 +124,7 @@ def test_version_without_kernels():
     (["help", "modles"], b"did you mean models?"), (["serve", "--queue"], b"--queue needs a value"),
     (["serve", "--port", "8080"], b"no option '--port'; did you mean --listen?"), (["list"], b"did you mean models?"),
     (["analyze", "--dtyp", "f2"], b"did you mean --dtype?"), (["bench", "--threads", "2"], b"did you mean --cores?"),
-    (["analyze", "--text", "A text."], b"no option '--text'; the text is in a FILE or comes from standard input"),
+    (["analyze", "--text", "A text."], b"no option '--text'; give the text itself, a file's name, or '-' for standard input"),
     (["corpus", "--file", "x"], b"no option '--file'; name the FILEs"), (["models", "--dir", "x"], b"name folders without"),
     (["pull", "--revision", "main", "a/b"], b"ORG/NAME@REVISION"), (["serve", "-zz"], b"there is no option '-z'"),
     (["analyze", "--split-special-tokens=1"], b"--split-special-tokens takes no value"), (["analyze", "-o"], b"-o needs a value"),
@@ -171,6 +172,25 @@ def test_refused_values_are_named_once_and_by_their_option(arguments, says):
     assert done.returncode == 2 and done.stderr.decode().startswith(f"headscope analyze: {says}")
 
 
+def test_an_argument_is_a_file_or_the_text_itself(tmp_path):
+    """One rule for analyze and plot."""
+    file = tmp_path / "text"
+    file.write_text("The war.\n", encoding="utf-8")
+    answers = [json.loads(headscope("analyze", *arguments, "--outputs", "summary", text=text).stdout)
+               for arguments, text in (([file], b""), (["The war."], b""), (["-"], b"The war."), ([], b"The war."))]
+    for answer in answers:
+        assert answer["tokens"][1:-1] == ["the", "war", "."] and answer["summary"] == answers[0]["summary"]
+    figures = {headscope("plot", *arguments, text=text).stdout
+               for arguments, text in (([file], b""), (["The war."], b""), (["-"], b"The war."))}
+    assert len(figures) == 1
+    for command in ("analyze", "plot"):
+        for name in (tmp_path / "none", "none.txt"):
+            done = headscope(command, name)
+            assert done.returncode == 1 and b"if that is the text itself, pipe it, with - in its place" in done.stderr, name
+        assert headscope(command, "war", text=b"").returncode == 0
+        assert b"Is a directory" in headscope(command, tmp_path).stderr
+
+
 @pytest.mark.parametrize("arguments, says", [
     (["scores", "--top", "3", "--format", "csv"], "--top is of the table; leave it out with --format csv"),
     (["corpus", "-o", "x", "--csv-safe", "y"], "--csv-safe is of CSV; add --pairs with a FILE that ends in .csv"),
@@ -203,7 +223,7 @@ def test_folders_and_files_in_the_wrong_place_are_named(tmp_path):
 @pytest.mark.parametrize("interventions, says", [
     ('[{"kind": "zero", "layers": [99]}]', "--interventions 0/layers/0 is 99; it must be a layer of the model"),
     ("{}", "--interventions is an object; it must be"), ("nonsense", '--interventions is "nonsense"; expected JSON: '),
-    ('[{"kind": "zero", "factor": 2}]', "--interventions 0/factor: only scale takes a factor")])
+    ('[{"kind": "zero", "factor": 2}]', "--interventions 0/factor: only scale and the intervention add take a factor")])
 def test_a_corpus_names_wrong_interventions_once(tmp_path, interventions, says):
     (tmp_path / "changes.json").write_text(interventions)
     (tmp_path / "texts").write_text("A cat.\n")
@@ -290,21 +310,17 @@ COMP_WORDS=(headscope analyze --max-t); COMP_CWORD=2; _headscope; echo "${COMPRE
 
 
 def on_a_terminal(*arguments, stdin=subprocess.DEVNULL):
-    """Runs the command with a terminal as standard output and standard error."""
+    """Runs the command with a terminal as standard output and standard error. A shell marks the end of its output: on a busy
+    machine a terminal that nobody holds open any more may drop what was not read yet."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([HEADSCOPE, *arguments], stdin=stdin, stdout=theirs, stderr=theirs)
-    os.close(theirs)
+    script = '"$@"; code=$?; printf "\\000"; exit $code'
+    process = subprocess.Popen(["sh", "-c", script, "sh", HEADSCOPE, *arguments], stdin=stdin, stdout=theirs, stderr=theirs)
     shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
+    while not shown.endswith(b"\0"):
+        shown += os.read(ours, 65536)
+    os.close(theirs)
     os.close(ours)
-    return process.wait(), shown.decode()
+    return process.wait(), shown[:-1].decode()
 
 
 def test_the_page_shows_the_requested_outputs(tmp_path):
@@ -332,7 +348,12 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     text = tmp_path / "text"
     text.write_text("The old bridge was closed after the war. The war had damaged the bridge.\x1b[2J")
     code, shown = on_a_terminal("analyze", str(text))
-    assert code == 0 and "tokens" in shown and "[CLS] the old bridge" in shown and "12 heads" in shown
+    assert code == 0 and "tokens" in shown and "[CLS] the old bridge" in shown
+    profiles = json.loads(headscope("analyze", str(text), "--layers", "all", "--outputs", "profiles").stdout)["profiles"]
+    share, layer, head = max((profile[name], l, h) for l, heads in enumerate(profiles) for h, profile in enumerate(heads)
+                             for name in ("previous", "next", "same_token", "punctuation"))
+    assert f"Layer {layer}, head {head} gives {100 * share:.0f} % of its attention to the token" in shown
+    assert "the clearest of 144 heads" in shown and f"Attention of layer {layer}, head {head}." in shown
     assert "\x1b" not in shown and max(len(line) for line in shown.splitlines()[3:]) < 120
     code, centred = on_a_terminal("analyze", str(text), "--center", "text")
     assert code == 0 and "centred outputs (--center text)" in centred and "centred" not in shown
@@ -341,6 +362,14 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     assert code == 0 and "2 tokens" in shown and "none" in shown
     code, shown = on_a_terminal("analyze", str(text), "--format", "json", "--outputs", "pairs")
     assert code == 0 and json.loads(shown)["pairs_total"] > 0
+
+
+def test_readme_shows_the_page():
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    command, page = re.search(r'`build/headscope (analyze [^`]+)`.*?```text\n(.*?)```', readme, re.DOTALL).groups()
+    code, shown = on_a_terminal(*shlex.split(command))
+    lines = shown.replace("\r\n", "\n").splitlines()
+    assert code == 0 and [line for line in page.splitlines() if line not in lines] == []
 
 
 def test_what_the_page_leaves_out(tmp_path):
@@ -478,7 +507,7 @@ def test_a_folder_is_no_input(tmp_path):
     (["serve", "--listen", "127.0.0.1:0", "--token-file", "/nonexistent"], b"/nonexistent"),
     (["serve", "--listen", "127.0.0.1:0", "--token-file", "/dev/null"], b"no token"),
     (["analyze", "/nonexistent"], b"/nonexistent"),
-    (["analyze", "a cat"], b"echo TEXT | headscope analyze"),
+    (["analyze", "cat.txt"], b"pipe it, with - in its place"),
     (["analyze", "/"], b"'/'"),
     (["analyze", "--model", "/nonexistent"], b"/nonexistent"),
     (["analyze", "-o", "/nonexistent/file"], b"/nonexistent/file"),

@@ -303,13 +303,25 @@ def test_a_server_that_starts_ends_with_an_interrupt(tmp_path):
     assert not Path(f"/proc/{number}").exists()
 
 
+def test_an_interrupt_of_the_terminal_leaves_the_server(headscope):
+    """It goes to all processes of the group, as ^C and "Interrupt" of a notebook do."""
+    script = ("import headscope, sys\nclient = headscope.Client()\n"
+              "try:\n print('ready', flush=True)\n sys.stdin.readline()\n"
+              "except KeyboardInterrupt:\n print(len(client.analyze('a a', outputs=['summary'])))")
+    with python(script, start_new_session=True) as user:
+        assert user.stdout.readline() == "ready\n"
+        os.killpg(user.pid, signal.SIGINT)
+        assert user.stdout.read() == "4\n"
+    assert user.returncode == 0
+
+
 @pytest.mark.parametrize("method", ["analyze_many", "analyze_batch"])
 def test_answers_are_read_by_the_process_that_sent_the_texts(server, method):
     with package.Client(server.url) as client:
         answers = getattr(client, method)([text_of(n) for n in range(1, 30)], outputs=["summary"])
         next(answers)
         with FORK.Pool(1, take, (answers,)) as pool:
-            with pytest.raises(RuntimeError, match=f"belong to process {os.getpid()}"):
+            with pytest.raises(RuntimeError, match=f"process {os.getpid()} sent these texts"):
                 pool.apply(next_of_the_one)
         assert len(list(answers)) == 28
 

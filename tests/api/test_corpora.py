@@ -534,14 +534,20 @@ def test_a_run_waits_while_the_disk_is_full(start_server, tmp_path, options):
 def test_a_run_that_waits_lets_others_go_first_and_can_be_cancelled(start_server, tmp_path):
     """The state file of the first is larger than the limit, that of the second is not."""
     server = start_server("--state", str(tmp_path / "state"))
-    large = send(server, body_of(texts(400, seed=35)), "max_tokens=128").headers["Location"]
+    large = send(server, body_of(texts(4000, seed=35)), "max_tokens=128").headers["Location"]
     wait(server, large, ("running",))
     limit_files(server, 8 << 20)
     until(lambda: server.get(large).json()["error"])
     small = send(server, b'"a text"\n', "layers=0&max_tokens=4").headers["Location"]
     assert wait(server, small)["state"] == "done" and server.get(large).json()["state"] in ("queued", "running")
     assert server.request("POST", f"{large}/cancel", b"").status == 202
-    assert wait(server, large)["state"] == "cancelled"
+    run = wait(server, large)
+    assert (run["state"], run["error"]) == ("cancelled", None)
+    assert server.get(f"{large}/report").status == 404
+    folder = tmp_path / "state" / "runs" / run["id"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "state" / "corpora.db")) as db:
+        bytes_kept = db.execute("SELECT bytes FROM runs WHERE id = ?", [run["id"]]).fetchone()[0]
+    assert bytes_kept == sum(file.stat().st_size for file in folder.iterdir())
 
 
 def test_a_run_of_before_map_bins_keeps_a_cell_for_each_position(start_server, tmp_path):
@@ -587,9 +593,10 @@ def test_a_queued_run_reads_its_upload_and_nothing_else(start_server, tmp_path, 
     wait(server, path)
     server.stop()
     with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
-        db.execute("UPDATE runs SET state = 'queued'")
+        db.execute("UPDATE runs SET state = 'queued', restarted = 1")
     db.close()
-    file = tmp_path / "state" / "runs" / path.rsplit("/", 1)[1] / "input"
+    folder = tmp_path / "state" / "runs" / path.rsplit("/", 1)[1]
+    file = folder / "input"
     file.rename(tmp_path / "elsewhere")
     if what == "link":
         file.symlink_to(tmp_path / "elsewhere")
@@ -597,7 +604,7 @@ def test_a_queued_run_reads_its_upload_and_nothing_else(start_server, tmp_path, 
         os.mkfifo(file)
     server = start_server("--state", str(tmp_path / "state"))
     run = wait(server, path)
-    assert run["state"] == "failed" and "the upload" in run["error"]
+    assert run["state"] == "failed" and "the upload" in run["error"] and (folder / "state").exists() and (folder / "report.json").exists()
 
 
 def test_orderly_stops_do_not_count_as_kills(start_server, tmp_path):
@@ -930,12 +937,12 @@ def test_analyze_is_answered_while_a_run_goes_on(sharing):
 
 @pytest.fixture
 def small_group():
-    """A memory control group of 448 MB, a little more than a run of the default settings needs beside the server."""
+    """A memory control group of 500 MB, a little more than a run of the default settings needs beside the server."""
     v1 = Path("/sys/fs/cgroup/memory")
     group = (v1 if v1.is_dir() else v1.parent) / f"headscope-test-{os.getpid()}"
     try:
         group.mkdir()
-        (group / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(448 << 20))
+        (group / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(500 << 20))
     except OSError as error:
         pytest.skip(f"no memory control group can be made: {error}")
     yield group

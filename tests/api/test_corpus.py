@@ -60,9 +60,9 @@ def test_figures_follow_from_the_arrays(plain_run):
     head = said["head_figures"][2][1][5]
     assert head["high"] == data["high"][2, 1, 5] > 0
     assert head["repeated_share"]["value"] == pytest.approx(data["repeated"][2, 1, 5] / data["high"][2, 1, 5])
-    chance = data["all_same_sentence"] / data["all_pairs"]
+    chance = data["all_same_sentence"] / data["all_ordinary"]
     assert said["chance"]["same_sentence_share"] == pytest.approx(chance)
-    assert head["same_sentence_lift"] == pytest.approx(data["same_sentence"][2, 1, 5] / data["high"][2, 1, 5] / chance)
+    assert head["same_sentence_lift"] == pytest.approx(data["same_sentence"][2, 1, 5] / data["high_ordinary"][2, 1, 5] / chance)
     distances = data["distance"][2, 1, 5]
     assert head["mean_distance"]["value"] == pytest.approx((distances * np.arange(24)).sum() / distances.sum())
 
@@ -227,6 +227,32 @@ def test_every_format_is_seen_and_named(headscope, sixty, tmp_path, kind):
         assert said["provenance"]["input"]["formats"] == [NAMED.get(kind, kind) + {"": "", ".gz": ", gzip", ".zst": ", zstd"}[packing]]
         for array, value in arrays(tmp_path / f"out{packing}").items():
             assert array.startswith("syntax_") or value.tobytes() == whole[array].tobytes(), (array, packing)
+
+
+FASTA = b"\n>sp|P1 first > protein\nMKTAY\r\nIAKQR*\n>\nMST NPK\n>three\nACG>T\nA\n>four\n\n"
+
+
+@pytest.mark.parametrize("name, options", [("a.fasta", []), ("b.FAA.gz", []), ("c.fa", []), ("d", ["--input-format", "fasta"])])
+def test_sequences_of_fasta(headscope, tmp_path, name, options):
+    """A sequence is the lines behind its header, which is no text; a header without one is a bad record."""
+    (tmp_path / name).write_bytes(gzip.compress(FASTA) if name.endswith(".gz") else FASTA)
+    (tmp_path / "in").write_text("MKTAYIAKQR\nMSTNPK\nACG>TA\n")
+    for file, more in ((name, options), ("in", [])):
+        assert corpus(headscope, tmp_path / file, "-o", tmp_path / f"out {file}", *more).returncode == 0
+    said = report(tmp_path / f"out {name}")
+    bad = said["bad_lines"]  # the header and the empty line behind it
+    assert said["texts"] == 3 and bad["count"] == 2 and bad["lines"][0]["line"] == 10
+    assert bad["lines"][0]["why"] == "a header without a sequence (2 lines)"
+    assert said["provenance"]["input"]["formats"] == ["fasta" + (", gzip" if name.endswith(".gz") else "")]
+    expected = arrays(tmp_path / "out in")
+    for array, value in arrays(tmp_path / f"out {name}").items():
+        assert value.tobytes() == expected[array].tobytes(), array
+
+
+def test_what_is_no_fasta(headscope, tmp_path):
+    (tmp_path / "a.fasta").write_text("MKTAY\n")
+    done = corpus(headscope, tmp_path / "a.fasta", "-o", tmp_path / "out")
+    assert done.returncode == 1 and "is not FASTA: it does not begin with >" in done.stderr
 
 
 @pytest.mark.parametrize("nibble", [0x50, 0x5f])

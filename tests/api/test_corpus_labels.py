@@ -126,6 +126,15 @@ def test_one_text_has_no_deviation(headscope, folder, tmp_path):
     assert "data-head" in rows[LABELS[0]] and "muted" not in rows[LABELS[0]] and "data-head" not in rows[LABELS[1]]
 
 
+def test_copies_of_a_few_texts_have_no_interval(headscope, folder, tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text, "label": 0}) + "\n" for text in ("a war", "the city") for _ in range(20)))
+    held = report(run(headscope, folder, path, tmp_path / "out", "--effects-share", "1"))["labels"]["classes"][0]["held_out"]
+    assert held["effect_texts"] == 20 and held["heads"]
+    assert {(head["low"], head["high"]) for head in held["heads"]} == {(None, None)}
+    assert "nor have those of a run with fewer than 8 different texts" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def effects(headscope, folder, texts, tmp_path_factory):
     """A run with the effects of all texts."""

@@ -1,6 +1,5 @@
 """Corpus runs over the heads of a decoder and cross heads: against the float64 references, resumed and merged, over HTTP, and what is refused."""
 import json
-import os
 import random
 import sqlite3
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, served_models
+from conftest import HEADSCOPE, PATIENCE, served_models
 from corpus_runs import arrays, assert_same, corpus, report
 from test_client_python import package
 from test_corpora import send, wait
@@ -47,7 +46,7 @@ def folders(tmp_path_factory):
 
 
 def run(model, lines, folder, *options, stack="decoder"):
-    done = corpus(os.environ["HEADSCOPE"], lines, "-o", folder, "--model", model, "--stack", stack, *options, small=False)
+    done = corpus(HEADSCOPE, lines, "-o", folder, "--model", model, "--stack", stack, *options, small=False)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -87,7 +86,7 @@ def test_report_is_the_references(folders, tmp_path, name, stack, masked):
     assert kept["block_separators"].sum() / kept["block_tokens"].sum() == pytest.approx(reference.even_separators / kept["tokens"], rel=1e-5)
     assert bool(set(corpus_reference.OWN_TEXT) & set(kept)) == (stack == "decoder")
     assert found["provenance"]["options"]["stack"] == stack and found["provenance"]["model"]["causal"] is True
-    pairs_of = [subprocess.run([os.environ["HEADSCOPE"], "search", tmp_path / "run", "--head", "0.0", "--of", of, "--limit", "1"],
+    pairs_of = [subprocess.run([HEADSCOPE, "search", tmp_path / "run", "--head", "0.0", "--of", of, "--limit", "1"],
                                capture_output=True, text=True, check=False, timeout=PATIENCE) for of in ("attention", "similarity")]
     assert [done.returncode for done in pairs_of] == [2 if stack == "cross" else 0, 0]
     assert ("must be similarity" in pairs_of[0].stderr) == (stack == "cross")
@@ -225,6 +224,7 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
     ([], {"text": "war", "text_pair": "war", "text_target": "war"}, "text_pair is not read"),
     (["--windows"], {}, "--windows is not allowed with stack decoder"),
     (["--masked-share", "0.1"], {}, "--masked-share is not allowed"),
+    (["--importance"], {}, "--importance is not allowed"),
     (["--pruning-share", "0.1"], {}, "--pruning-share is not allowed"),
     (["--label-field", "label"], {}, "--label-field is not allowed"),
     (["--effects-share", "0.1"], {}, "--effects-share is not allowed"),

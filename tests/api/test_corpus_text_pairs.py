@@ -40,7 +40,9 @@ def test_counts_are_those_of_analyze(server, run):
         n_tokens += len(answer["tokens"])
         sentences = np.array(answer["sentence_ids"])
         above = np.triu_indices(len(sentences), 1)
-        even += [len(above[0]), np.count_nonzero(sentences[above[0]] == sentences[above[1]])]
+        ordinary = ~np.array(answer["special_tokens_mask"], bool)  # special tokens are in no sentence
+        same = (sentences[above[0]] == sentences[above[1]]) & ordinary[above[0]] & ordinary[above[1]]
+        even += [len(above[0]), np.count_nonzero(same)]
         for pair in answer["pairs"]:
             at = LAYERS.index(pair["layer"]), pair["head"]
             expected["high"][at] += 1

@@ -290,3 +290,26 @@ def test_prometheus_sends_the_token_to_the_pods_that_there_are(start_server, tmp
     path = job.get("metrics_path", "/metrics")
     assert server.get(path).status == 401
     assert server.get(path, {"Authorization": "Bearer " + "0123456789abcdef" * 4}).status == 200
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_sources_hold_the_viewer_as_it_was_built(tmp_path, git):
+    """A release builds without npm, until somebody changes the viewer."""
+    if git and not (shutil.which("git") and (ROOT / ".git").exists()):
+        pytest.skip("needs a clone")
+    tree = tmp_path / "tree"
+    if git:
+        subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, tree], check=True)
+    else:
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", "build", "dist", "node_modules", "__pycache__"))
+    shutil.copytree(ROOT / "build/viewer", tree / "build/viewer")
+    shutil.copy(ROOT / "build/viewer_files.c", tree / "build")
+    make = ["make", "--no-print-directory"]
+    subprocess.run([*make, "-o", "all", "sources"], cwd=tree, check=True, capture_output=True)
+    packed, = (tree / "dist").iterdir()
+    subprocess.run(["tar", "-xzf", packed, "-C", tmp_path], check=True)
+    unpacked, = tmp_path.glob("headscope-*")
+    assert {path.name for path in (unpacked / "build").iterdir()} == {"viewer", "viewer_files.c"}
+    assert subprocess.run([*make, "-q", "build/viewer_files.c"], cwd=unpacked, check=False).returncode == 0
+    (unpacked / "static/index.html").touch()
+    assert subprocess.run([*make, "-q", "build/viewer_files.c"], cwd=unpacked, check=False).returncode == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 from conftest import unsanitized
 
 pytestmark = unsanitized
@@ -81,3 +82,10 @@ def test_card_is_of_these_weights():
     sums = re.findall(r"^[0-9a-f]{64}  .*\n", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert [line.split()[1] for line in sums] == ["model.safetensors", "vocab.txt"]
     subprocess.run(["sha256sum", "--check", "--quiet"], input="".join(sums), text=True, cwd=folder, check=True)
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    version = re.search(r'HS_VERSION "(.+)"', (ROOT / "server/base/version.h").read_text(encoding="utf-8"))[1]
+    assert citation["version"] == version and citation["license"] == "Apache-2.0"
+    assert citation["references"][0]["url"].endswith("2512.21956")

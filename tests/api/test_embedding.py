@@ -13,6 +13,7 @@ from conftest import served_models
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_bert  # noqa: E402
 import family_modernbert  # noqa: E402
+import task_head  # noqa: E402
 from checkpoint import write_safetensors  # noqa: E402
 from test_classes import check  # noqa: E402
 from test_formats import npz, safetensors  # noqa: E402
@@ -347,3 +348,18 @@ def test_a_length_that_is_none_is_refused(headscope, encoders, tmp_path):
     done = subprocess.run([headscope, "models", folder], capture_output=True)
     assert done.returncode == 1
     assert b"tokenizer_config.json: model_max_length must be an integer from 1, or null" in done.stderr
+
+
+def test_a_transformer_alone_is_a_cross_encoder(headscope, tmp_path):
+    """modules.json beside a classifier changes nothing but the length of texts."""
+    folder = family_bert.write_random(tmp_path / "model")
+    task_head.add(folder, "SequenceClassification", 1)
+
+    def run(*command):
+        return subprocess.run([headscope, *command], input=TEXT.encode(), capture_output=True, check=True).stdout
+    command = ["analyze", "--model", folder, "--outputs", "classes", "--digits", "9", "--text-pair", "the war", "-"]
+    plain = json.loads(run(*command))
+    (folder / "modules.json").write_text(modules("Transformer"))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"model_type": "CrossEncoder", "prompts": {}, "default_prompt_name": None}))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"transformer_task": "sequence-classification", "module_output_name": "scores"}))
+    assert json.loads(run(*command))["classes"] == plain["classes"]

@@ -99,7 +99,8 @@ def test_maps(folder_of, tmp_path, family, variant, products):
     options = ["--precision", products] if products == "int24" else ["--backend", products]
     answer = analyze(folder, tmp_path / "answer.npz", "paragraph", *options)
     assert len(answer["input_ids"]) > 70
-    tolerance = 2e-5 if products == "int24" else 1e-5  # int24 rounds operands: bart-marian is off by 1.3e-5
+    # Marian's embeddings have no norm, so the first layer's scores are 12 times as large: fp32 is off by 9e-6, int24 by 1.3e-5.
+    tolerance = 2e-5 if (products, variant) == ("int24", "marian") else 1e-5
     check_heads(answer, FAMILIES[family].forward(folder, answer["input_ids"], answer["token_type_ids"]), tolerance)
 
 
@@ -496,3 +497,24 @@ def test_the_interface_lists_every_type(server, tmp_path):
     known = re.search(r'model_type "unknown" is not supported; known: (.*)', done.stderr)[1]
     described = server.get("/openapi.json").json()["components"]["schemas"]["Model"]["properties"]["type"]["enum"]
     assert known == ", ".join(described)
+
+
+@pytest.mark.parametrize("prefix, saved", [("language_model.model.", "all"), ("model.language_model.", "all"), ("language_model.model.", "some")])
+def test_the_text_part_of_a_model_of_images(tmp_path, prefix, saved):
+    """Gemma 3 of images and text: the maps of its text part, by the names of versions 4 and 5 of transformers, and a warning."""
+    plain = family_gemma.write_random(tmp_path / "text", **family_gemma.VARIANTS["gemma3"])
+    both = shutil.copytree(plain, tmp_path / "both")
+    text = json.loads((plain / "config.json").read_text())
+    if saved == "some":  # keys that are those of the class are left out
+        text.pop("model_type")
+    weights = {prefix + name.removeprefix("model."): values for name, values in checkpoint.read_safetensors(plain / "model.safetensors").items()}
+    weights["vision_tower.vision_model.post_layernorm.weight"] = np.ones(4)
+    checkpoint.write_safetensors(both / "model.safetensors", weights)
+    (both / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": text, "vision_config": {"model_type": "siglip_vision_model"}}))
+
+    def run(folder):
+        return subprocess.run([HEADSCOPE, "analyze", "--model", folder, "--layers", "all", "--outputs", "attentions", "-"], input=b"the war of the city",
+                              capture_output=True, check=True)
+    found = run(both)
+    assert json.loads(found.stdout)["attentions"] == json.loads(run(plain).stdout)["attentions"]
+    assert b"both is a model of images and text, of which the text part alone is read, as gemma3_text" in found.stderr

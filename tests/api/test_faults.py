@@ -1,7 +1,11 @@
 """Calls to the system that fail, one after the other, and kill -9 at each of them. Nothing acknowledged is lost, no
 partial file counts as complete, and each failure is reported. tests/faults/failing_calls.c is preloaded. `make test`
 takes some calls of a few kinds, `make sanitize` some calls of every kind, `make test-slow` each call of every kind."""
+import concurrent.futures
+import contextlib
 import errno
+import hashlib
+import http.client
 import os
 import random
 import re
@@ -163,27 +167,79 @@ def finished(server, runs):
     return server.stop() == 0
 
 
+class Client:
+    """Sends, cancels, restarts and deletes runs, and keeps what was acknowledged. A request without an answer may have had
+    its effect or not: nothing is expected of its run any more."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+        self.lengths, self.ends, self.deleted = {}, set(), set()  # texts of each run; runs that no longer go on; runs that are gone
+        self.reports, self.answers = {}, 0
+
+    def ask(self, server, method, path, body=None):
+        answer = server.request(method, path, body, NDJSON)
+        self.answers += 1
+        return answer
+
+    def send(self, server):
+        length = self.rng.choice([3, 200])
+        answer = self.ask(server, "POST", f"/corpora?{OPTIONS}", ndjson_body(length, seed=self.answers))
+        assert answer.status == 202, answer.body
+        self.lengths[answer.json()["id"]] = length
+
+    def change(self, server, run):
+        what = self.rng.choice(["cancel", "restart", "delete"] if len(self.lengths) < 20 else ["cancel", "delete"])
+        length, ends = self.lengths.pop(run), run in self.ends
+        self.ends.discard(run)
+        answer = self.ask(server, *(("DELETE", f"/corpora/{run}") if what == "delete" else ("POST", f"/corpora/{run}/{what}")))
+        assert answer.status in (202, 204, 409), answer.body  # 409: it runs, or has ended
+        if answer.status == 204:
+            self.deleted.add(run)
+            return
+        self.lengths[run] = length
+        if what == "cancel" or (ends and answer.status == 409):
+            self.ends.add(run)
+
+    def go_on(self, server):
+        with contextlib.suppress(OSError, http.client.HTTPException):  # the server is gone
+            while True:
+                if self.rng.random() < (0.9 if len(self.lengths) > 20 else 0.5) and self.lengths:
+                    self.change(server, self.rng.choice(sorted(self.lengths)))
+                else:
+                    self.send(server)
+
+    def check(self, server):
+        """Everything acknowledged is as it was, and reports do not change."""
+        runs = {run["id"]: run for run in runs_of(server)}
+        assert not self.lengths.keys() - runs.keys() and not self.deleted & runs.keys()
+        assert all(runs[run]["state"] in ("cancelled", "done", "failed") for run in self.ends)
+        for run in self.lengths:
+            if runs[run]["state"] == "done":
+                assert runs[run]["texts_done"] + runs[run]["empty_texts"] == self.lengths[run]
+                report = hashlib.sha256(server.get(f"/corpora/{run}/report").body).digest()
+                assert self.reports.setdefault(run, report) == report
+
+
 @unsanitized
-@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.slow)])
 def test_nothing_acknowledged_is_lost_in_kills(tmp_path, kills):
-    rng = random.Random(14)
-    state, acknowledged = tmp_path / "state", []
+    state, client, rng = tmp_path / "state", Client(14), random.Random(15)
     for _ in range(kills):
         server = Server("--state", str(state))
-        for number in range(rng.randrange(1, 4)):
-            answer = server.request("POST", f"/corpora?{OPTIONS}", ndjson_body(rng.choice([3, 200]), seed=number), NDJSON)
-            assert answer.status == 202, answer.body
-            acknowledged.append(answer.json()["id"])
-        if rng.random() < 0.5:  # else it is killed before a run begins, or just then
-            until(lambda: server.get(f"/corpora/{acknowledged[-1]}").json()["state"], lambda state: state != "queued")
-        server.process.kill()
-        server.process.wait()
+        client.check(server)
+        goal = client.answers + rng.randrange(1, 10)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            requests = pool.submit(client.go_on, server)
+            until(lambda: client.answers >= goal or requests.done())
+            server.process.kill()
+            server.process.wait()
+            requests.result()
     server = Server("--state", str(state))
-    assert {run["id"] for run in runs_of(server)} == set(acknowledged)
-    # A run under way at two kills, with nothing saved between them, fails on purpose: it may be what kills the server.
-    killed = [run for run in acknowledged if (ended(server, run).get("error") or "").startswith("the server was killed ")]
-    assert len(killed) <= kills // 2
-    assert finished(server, [run for run in acknowledged if run not in killed])
+    client.check(server)
+    for run in client.lengths.keys() - client.ends:
+        if "the server was killed " in (ended(server, run)["error"] or ""):  # it may be what kills the server
+            assert server.request("POST", f"/corpora/{run}/restart", b"").status == 202
+    assert finished(server, client.lengths.keys() - client.ends)
 
 
 def runs_of(server):

@@ -105,6 +105,15 @@ def test_interventions_say_which_kind_has_a_factor(document):
     assert not check({"kind": "scale"}) and not check({"kind": "mean", "factor": 2})
 
 
+def test_additions_say_that_vector_and_from_exclude_each_other(document):
+    schema = dict(document["components"]["schemas"]["Intervention"], components=document["components"])
+    check = jsonschema.Draft202012Validator(schema).is_valid
+    add, texts = {"kind": "add", "what": "hidden", "layers": [0]}, {"from": [{"text": "a"}, {"text": "b"}]}
+    assert check({**add, "vector": [1]}) and check({**add, **texts}) and check({**add, **texts, "pooling": "last"})
+    assert not check(add) and not check({**add, "vector": [1], "pooling": "last"})
+    assert not check({**add, **texts, "vector": [1]}) and not check({**add, **texts, "vector": [1], "pooling": "last"})
+
+
 def test_description_is_sound_openapi(document):
     assert document["openapi"].startswith("3.1.")
     assert set(document) <= {"openapi", "info", "servers", "tags", "security", "paths", "components"}

@@ -40,7 +40,8 @@ class Text:
             self.columns = maps["attentions"].sum(2, dtype=float)
         self.i, self.j = np.triu_indices(len(self.ids), 1)
         self.distance = self.j - self.i
-        repeated, same = self.ids[self.i] == self.ids[self.j], sentences[self.i] == sentences[self.j]
+        self.ordinary = (self.i > 0) & (self.j < len(self.ids) - 1)  # neither [CLS] nor [SEP], which are in no sentence
+        repeated, same = self.ids[self.i] == self.ids[self.j], self.ordinary & (sentences[self.i] == sentences[self.j])
         self.kinds = dict(zip(KINDS, (repeated, same, repeated & same)))
         s = similarity[:, :, self.i, self.j]
         self.n = s / s.max(-1, keepdims=True)
@@ -49,9 +50,14 @@ class Text:
         return self.n >= tau
 
     def share_at(self, kind):
-        """Returns the share of a kind among all pairs at the same distance, by pair."""
-        size = np.bincount(self.distance, minlength=WINDOW)
-        return (np.bincount(self.distance, self.kinds[kind], WINDOW) / np.maximum(size, 1))[self.distance]
+        """Returns the share of a kind among all pairs at the same distance, by pair; of sentences among ordinary pairs."""
+        counted = self.counted(kind)
+        size = np.bincount(self.distance, counted, WINDOW)
+        return (np.bincount(self.distance, self.kinds[kind], WINDOW) / np.maximum(size, 1))[self.distance] * counted
+
+    def counted(self, kind):
+        """The pairs that shares of a kind are of."""
+        return self.distance > 0 if kind == "repeated" else self.ordinary
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +81,7 @@ def test_expected_numbers_are_sums_of_shares_at_the_pairs_distances(run):
     folder, maps = run
     data = arrays(folder / "out")
     np.testing.assert_array_equal(data["high"], head_sums(maps, lambda text: text.distance > 0))
+    np.testing.assert_array_equal(data["high_ordinary"], head_sums(maps, lambda text: text.ordinary))
     for kind in KINDS:
         np.testing.assert_array_equal(data[kind], head_sums(maps, lambda text, kind=kind: text.kinds[kind]))
         expected = head_sums(maps, lambda text, kind=kind: text.share_at(kind))
@@ -84,7 +91,8 @@ def test_expected_numbers_are_sums_of_shares_at_the_pairs_distances(run):
 def test_figures_have_chance_and_lift_at_the_same_distance(run):
     said, data = report(run[0] / "out"), arrays(run[0] / "out")
     for kind in KINDS:
-        expected, high, number = data["expected_" + kind], data["high"], data[kind]
+        expected, number = data["expected_" + kind], data[kind]
+        high = data["high" if kind == "repeated" else "high_ordinary"]
         for t, l, h in [(2, 1, 5), (0, 0, 3), (4, 1, 11)]:
             head = said["head_figures"][t][l][h]
             chance = head[f"{kind}_share"]["chance_same_distance"] if kind != KINDS[2] else head[f"{kind}_chance_same_distance"]
@@ -173,6 +181,19 @@ def band(text, reach):
     return (summed * (text.distance <= reach)).sum(-1)
 
 
+def gaussian_below(number, n_tokens, width, centred=False):
+    """Returns the pairs with N below 0.1, and those within 1e-5 of it, if a text had Gaussian outputs."""
+    state, drawn = mix(number ^ 0x6a09e667f3bcc909), []
+    while len(drawn) < n_tokens * width:
+        u, w = ((mix(state + k * STEP) >> 11) * 2.0**-53 for k in (1, 2))
+        state += 2 * STEP
+        drawn += [np.sqrt(-2 * np.log1p(-u)) * turn(2 * np.pi * w) for turn in (np.cos, np.sin)]
+    outputs = np.array(drawn[: n_tokens * width]).reshape(n_tokens, width)
+    outputs -= outputs.mean(0) if centred else 0
+    s = (outputs @ outputs.T)[np.triu_indices(n_tokens, 1)]
+    return (s / s.max() < 0.1).sum(), (abs(s / s.max() - 0.1) < 1e-5).sum()
+
+
 def test_sums_of_blocks(run):
     folder, maps = run
     data = arrays(folder / "out")
@@ -182,6 +203,7 @@ def test_sums_of_blocks(run):
         "texts": lambda text: 1, "all_pairs": lambda text: len(text.i), "all_distance_sum": lambda text: text.distance.sum(),
         "all_near": lambda text: (text.distance <= 5).sum(), "tokens": lambda text: len(text.ids),
         "separators": lambda text: np.isin(text.ids, separators).sum(), "all_repeated": lambda text: text.kinds["repeated"].sum(),
+        "all_ordinary": lambda text: text.ordinary.sum(), "high_ordinary": lambda text: pair_sums(text, text.ordinary),
         "all_same_sentence": lambda text: text.kinds["same_sentence"].sum(),
         "all_repeated_same_sentence": lambda text: text.kinds["repeated_same_sentence"].sum(),
         "unique_focal_sum": lambda text: focal(text)[1],
@@ -201,6 +223,8 @@ def test_sums_of_blocks(run):
     }
     for name, weigh in close.items():
         np.testing.assert_allclose(data["block_" + name], blocks_of(maps, weigh), rtol=1e-6, atol=1e-6, err_msg=name)
+    due, near = (blocks_of(maps, lambda text, at=at: gaussian_below(text.number, len(text.ids), 12)[at]) for at in range(2))
+    assert (abs(data["block_all_gaussian_below"] - due) <= near).all() and data["block_all_gaussian_below"].sum() > 0
     # a value within 1e-6 of an edge may fall on either side of it
     for name, low, high in [("below", -np.inf, 0.1), ("middle", 0.1, 0.6)]:
         due = blocks_of(maps, lambda text, low=low, high=high: ((text.n >= low) & (text.n < high)).sum(-1))
@@ -238,7 +262,7 @@ def test_intervals_are_those_of_drawn_blocks(run):
         head = said["head_figures"][MAIN][l][h]
         of = lambda name, l=l, h=h: draws[name][:, l, h]
         due = {
-            "repeated_share": of("repeated") / of("high"), "same_sentence_share": of("same_sentence") / of("high"),
+            "repeated_share": of("repeated") / of("high"), "same_sentence_share": of("same_sentence") / of("high_ordinary"),
             "mean_distance": of("distance_sum") / of("high"), "focal_share": of("focal_share_sum") / of("texts_with_high"),
         }
         for name, values in due.items():
@@ -248,7 +272,7 @@ def test_intervals_are_those_of_drawn_blocks(run):
         due = {
             "repeated_lift": of("repeated") / of("high") / anywhere,
             "same_sentence_lift_same_distance": of("same_sentence") / of("expected_same_sentence"),
-            "repeated_same_sentence_share": of("repeated_same_sentence") / of("high"),
+            "repeated_same_sentence_share": of("repeated_same_sentence") / of("high_ordinary"),
             "focal_lift": of("focal_share_sum") / of("focal_chance_sum"),
         }
         for name, values in due.items():
@@ -297,7 +321,7 @@ def verdicts(folder):
 
 def test_verdicts_follow_from_intervals_and_chance(run):
     found = verdicts(run[0] / "out")
-    assert {f["verdict"] for f in found.values()} <= {"holds", "does not hold", "not decided", "no effect", "does not apply"}
+    assert {f["verdict"] for f in found.values()} <= {"holds", "does not hold", "not decided", "no effect", "does not apply", "trained for"}
     for f in found.values():
         assert f["holds"] == {"holds": True, "does not hold": False}.get(f["verdict"])
     # 24 tokens: pairs drawn at random are 8 apart in the mean
@@ -305,12 +329,35 @@ def test_verdicts_follow_from_intervals_and_chance(run):
     assert "12 of 12 heads" in distance["measured"] and distance["verdict"] in ("no effect", "not decided", "holds")
 
 
+def test_copies_of_a_text_decide_nothing(headscope, tmp_path):
+    words = texts(1, seed=5)[0]
+    done = corpus(headscope, ndjson(tmp_path / "texts", [words] * 60), "-o", tmp_path / "out", "--model", cut_to(12, tmp_path / "model"),
+                  small=False)
+    assert done.returncode == 0, done.stderr
+    assert {f["verdict"] for f in verdicts(tmp_path / "out").values()} == {"not decided"}
+    head = report(tmp_path / "out")["head_figures"][MAIN][3][0]
+    assert head["mean_distance"]["low"] is None and head["intervals"]["auc_within_distances"]["low"] is None
+
+
+def test_gaussian_outputs_meet_the_criterion_about_low_similarities(headscope, tmp_path):
+    done = corpus(headscope, ndjson(tmp_path / "texts", texts(60, seed=6)), "-o", tmp_path / "out", "--center", "text",
+                  "--model", cut_to(12, tmp_path / "model"))
+    assert done.returncode == 0, done.stderr
+    claim, = (f for f in verdicts(tmp_path / "out").values() if "below 0.1" in f["criterion"])
+    data, evidence = arrays(tmp_path / "out"), claim["evidence"]
+    assert evidence["chance"]["value"] == pytest.approx(data["block_all_gaussian_below"].sum() / data["block_all_pairs"].sum(), rel=1e-9)
+    assert evidence["chance"]["value"] > 0.5 and evidence["chance"]["low"] < evidence["chance"]["value"] < evidence["chance"]["high"]
+    observed, chance = evidence["observed"], evidence["chance"]
+    assert claim["verdict"] == "holds" or observed["low"] <= 1.1 * chance["high"]
+    assert claim["verdict"] != "holds" or observed["value"] > 1.05 * chance["value"]
+
+
 @pytest.fixture(scope="module")
 def commas(headscope, tmp_path_factory):
     """Texts of which most tokens are separators and commas, so that chance meets the criterion about them."""
     folder = tmp_path_factory.mktemp("commas")
     done = corpus(headscope, ndjson(folder / "texts", commas_behind_words(60, 3)), "--layers", "0,1,6,11", "-o", folder / "out",
-                  small=False)
+                  "--model", cut_to(12, folder / "model"), small=False)
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
@@ -342,6 +389,7 @@ def cut_to(n_layers, folder):
                if ".layer." not in name or int(name.split(".layer.")[1].split(".")[0]) < n_layers}
     folder.mkdir()
     checkpoint.write_safetensors(folder / "model.safetensors", weights, "F16")
+    config.pop("headscope_trained_for")  # its claims would have no other verdict
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": n_layers}))
     for name in ("vocab.txt", "tokenizer_config.json"):
         shutil.copy(MINI / name, folder)
@@ -358,7 +406,7 @@ def commas_behind_words(n, least):
 
 
 @pytest.mark.parametrize("which, model, lines, claim, margins", [
-    (0, lambda folder: MINI, commas_behind_words(30, 30), "The final layers attend to separators",
+    (0, lambda folder: cut_to(12, folder), commas_behind_words(30, 30), "The final layers attend to separators",
      lambda early, middle, last, due: (last - 0.5, 1.05 * due - last, last - early)),
     (1, lambda folder: cut_to(9, folder), few_words(40, 4), "Summed similarity gathers along the diagonal in the middle layers",
      lambda early, middle, last, due: (middle - early, middle - last, 1.05 * due - middle)),
@@ -379,7 +427,8 @@ def test_claims_that_chance_meets_have_no_effect(headscope, tmp_path, which, mod
 
 
 def test_attention_to_separators_beyond_chance_holds(headscope, tmp_path):
-    done = corpus(headscope, ndjson(tmp_path / "texts", few_words(40, 8)), "--layers", "1,11", "-o", tmp_path / "out", small=False)
+    done = corpus(headscope, ndjson(tmp_path / "texts", few_words(40, 8)), "--layers", "1,11", "-o", tmp_path / "out",
+                  "--model", cut_to(12, tmp_path / "model"), small=False)
     assert done.returncode == 0, done.stderr
     data = arrays(tmp_path / "out")
     early, last = data["block_separator_sum"].sum(0) / data["block_attention_sum"].sum(0)
@@ -404,11 +453,12 @@ def test_claims_speak_of_layers_of_the_model(headscope, tmp_path):
             if claim["applies"]:
                 for one in (claim, whole):  # which focal tokens chance draws depends on the layers
                     one["measured"] = re.sub("in layer 11, by chance .*", "", one["measured"])
+                    one["evidence"].pop("chance" if "focal tokens" in one["claim"] else "unit", None)
                 assert claim == whole
             else:
-                assert claim["verdict"] == "does not apply" and claim["holds"] is None
-                assert re.fullmatch(r"layer \d+(, layer \d+)* was not counted in this run", claim["measured"])
-    assert found["3,4,5,6,7"][0]["measured"] == "layer 1, layer 11 was not counted in this run"
+                assert claim["verdict"] == "does not apply" and claim["holds"] is claim["evidence"] is None
+                assert re.fullmatch(r"layer \d+( was|(, layer \d+)+ were) not counted in this run", claim["measured"])
+    assert found["3,4,5,6,7"][0]["measured"] == "layer 1, layer 11 were not counted in this run"
     assert found["0,1,2,3"][1]["measured"] == "layer 11 was not counted in this run"
 
 
@@ -442,7 +492,8 @@ def test_heads_that_differ_are_corrected_for_the_number_of_heads(run):
 
 
 def test_a_few_texts_decide_nothing(headscope, tmp_path):
-    assert corpus(headscope, ndjson(tmp_path / "few", texts(5)), "-o", tmp_path / "out").returncode == 0
+    done = corpus(headscope, ndjson(tmp_path / "few", texts(5)), "-o", tmp_path / "out", "--model", cut_to(12, tmp_path / "model"))
+    assert done.returncode == 0
     assert [f["verdict"] for f in report(tmp_path / "out")["findings"]] == \
         ["does not apply", *4 * ["not decided"], *2 * ["does not apply"], "not decided"]
     assert not re.search("nan|inf", json.dumps(report(tmp_path / "out")["findings"]))
@@ -475,7 +526,7 @@ def test_signal_and_noise_within_distances(run):
     for l, h in [(0, 3), (1, 5)]:
         weights, areas, distances = [], [], []
         for s in range(8):
-            n = [np.concatenate([text.n[l, h][(at == s) & (is_signal == kind)] for text, at, is_signal in zip(maps, of, signal)])
+            n = [np.concatenate([text.n[l, h][(at == s) & (is_signal == kind) & text.ordinary] for text, at, is_signal in zip(maps, of, signal)])
                  for _, kind in kinds]
             bins = [np.concatenate([[(values < 0).sum()], np.histogram(values[values >= 0], 100, (0, 1))[0]]) for values in n]
             for k, (name, _) in enumerate(kinds):
@@ -508,8 +559,8 @@ def test_figures_within_distances_have_intervals(run):
             kind, at = (text.kinds["repeated"] | text.kinds["same_sentence"]).astype(int), stratum(text.distance)
             bins = np.where(values < 0, 0, 1 + np.minimum((text.n[l, h] * np.float32(100)).astype(int), 99))
             for power in range(3):
-                np.add.at(sums[number // 4, ..., power], (kind, at), values**power)
-            np.add.at(groups[number // 4], (kind, at, np.searchsorted(GROUPS, bins, "right") - 1), 1)
+                np.add.at(sums[number // 4, ..., power], (kind, at), values**power * text.ordinary)
+            np.add.at(groups[number // 4], (kind, at, np.searchsorted(GROUPS, bins, "right") - 1), text.ordinary)
         sums, groups = np.tensordot(times, sums, 1), np.tensordot(times, groups, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
             pairs, mean = sums[..., 0], sums[..., 1] / sums[..., 0]

@@ -73,7 +73,7 @@ def test_a_command_uses_the_workers_that_memory_suffices_for(headscope, memory, 
                               env={**os.environ, **memory.environment}, capture_output=True, text=True)
     memory.free(LITTLE)
     refused = run()
-    assert refused.returncode == 1 and "Choose fewer layers or a smaller max_tokens, or free memory" in refused.stderr
+    assert refused.returncode == 1 and "Choose fewer layers, a smaller max_tokens or control none, or free memory" in refused.stderr
     memory.free(needed(refused.stderr) + 2)
     done = run()
     assert done.returncode == 0 and "headscope corpus: using 1 of 4 workers: memory is short\n" in done.stderr

@@ -47,8 +47,8 @@ def test_report_arrays(headscope, tmp_path):
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out" / "report.npz") as file:
         arrays = dict(file)
-    others = ("syntax_", "label_", "pruning_", "attention_reached", "all_far_repeated", "far_repeated")
-    # of CoNLL-U, labelled texts, --pruning-share, cross heads, long texts
+    others = ("syntax_", "label_", "pruning_", "importance_", "attention_reached", "all_far_repeated", "far_repeated")
+    # of CoNLL-U, labelled texts, --pruning-share, --importance, cross heads, long texts
     described = {name: row for name, row in documented("Report").items() if not name.startswith(others)}
     assert list(arrays) == list(described)
     assert_described(arrays, described, {
@@ -72,28 +72,29 @@ def server(tmp_path_factory):
     assert running.stop() == 0
 
 
-# Arrays of requests that these are not: test_windows.py, test_stacks.py and the tests of prompts and heads of tasks read them.
-OTHERS = "next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_tokens"
+# Arrays of requests that these are not: test_windows.py, test_stacks.py and the tests of prompts, heads of tasks, gradients and logit
+# attributions read them.
+OTHERS = "logit_attributions|next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_token|target_source|target_estimated"
 # Outputs of the unchanged pass only, or that need a text to patch from.
 UNCHANGED = ("contributions", "alti", "value_zeroing", "patch_map")
 
 
 @pytest.fixture(scope="module")
 def body(server):
-    """A request for every output that goes with interventions, except for those of other heads: a checkpoint has one."""
+    """A request for every output that goes with interventions, except for those of other heads and models."""
     schema = server.get("/openapi.json").json()["components"]["schemas"]["AnalyzeRequest"]
     outputs = [name for name in schema["properties"]["outputs"]["items"]["enum"]
-               if name not in ("next_sentence", "answer", "loss", *UNCHANGED)]
+               if name not in ("next_sentence", "answer", "loss", "logit_attributions", *UNCHANGED)]
     return {"text": "The war ended. It was a war.", "text_pair": "A war?", "layers": LAYERS, "heads": [1, 5, 7],
             "outputs": outputs, "dtype": "f2", "interventions": [{"kind": "zero", "heads": [2]}],
-            "predictions": {"positions": [1, 3, 4], "top_k": 4, "lens": True}}
+            "predictions": {"positions": [1, 3, 4], "top_k": 4, "lens": True}, "attribution": "integrated_gradients", "steps": 4}
 
 
 @pytest.fixture(scope="module")
 def unchanged(server, body):
     """A request for the other outputs, with effects of a patch from another text."""
     ids = ask(server, body).json()["input_ids"]
-    request = {name: value for name, value in body.items() if name not in ("interventions", "predictions")}
+    request = {name: value for name, value in body.items() if name not in ("interventions", "predictions", "attribution", "steps")}
     return {**request, "outputs": ["effects", *UNCHANGED],
             "effects_of": {"kind": "patch", "from": {"input_ids": [ids[0], ids[2], *ids[2:]]}}}
 

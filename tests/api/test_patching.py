@@ -99,8 +99,8 @@ REFUSALS = [
     ({"kind": "patch", "from": {"text": "a", "input_ids": [1]}}, "/interventions/0/from", "it must be {"),
     ({"kind": "patch", "from": {"text_pair": "a"}}, "/interventions/0/from", "it must be {"),
     ({"kind": "patch", "from": {"input_ids": [-1]}}, "/interventions/0/from/input_ids/0", "an integer from 0"),
-    ({"kind": "zero", "from": {"text": TEXT}}, "/interventions/0/from", "only patch takes 'from'"),
-    ({"kind": "mean", "positions": [1]}, "/interventions/0/positions", "only patch takes 'positions'"),
+    ({"kind": "zero", "from": {"text": TEXT}}, "/interventions/0/from", "only patch and the intervention add take 'from'"),
+    ({"kind": "mean", "positions": [1]}, "/interventions/0/positions", "only patch and add take 'positions'"),
 ]
 
 
@@ -123,7 +123,7 @@ def test_a_corpus_run_refuses_patches(tmp_path):
     (tmp_path / "patch.json").write_text('[{"kind": "patch", "from": {"text": "The dog lay on the rug."}}]')
     done = subprocess.run([HEADSCOPE, "corpus", tmp_path / "corpus.txt", "-o", tmp_path / "out", "--interventions",
                            tmp_path / "patch.json"], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 1 and "a patch needs another text's pass" in done.stderr, done.stderr
+    assert done.returncode == 1 and "patch and add, which change one text" in done.stderr, done.stderr
 
 
 def test_the_map_patches_states_that_interventions_patch_too(server):

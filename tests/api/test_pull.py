@@ -469,6 +469,15 @@ def test_a_transformer_in_its_own_folder(pull, hub, cache, headscope):
     assert done.returncode == 0 and len(json.loads(done.stdout)["tokens"]) == 9, done.stderr
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"])
+def test_the_length_of_a_sentence_encoder(pull, hub, cache, family):
+    """sentence-transformers names its file after a family. Without it, texts are cut at another length."""
+    name = f"sentence_{family}_config.json"
+    hub.repositories["org/length"] = {**FILES, name: b'{"max_seq_length": 9}'}
+    assert pull("org/length").returncode == 0
+    assert (cache / "models--org--length" / "snapshots" / hub.COMMIT / name).exists()
+
+
 def test_shards_of_a_transformer_in_its_own_folder(pull, hub, cache):
     shards = {f"0_Transformer/{name}": data for name, data in {
         "model.safetensors.index.json": json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}}).encode(),
@@ -485,7 +494,7 @@ def test_shards_of_a_transformer_in_its_own_folder(pull, hub, cache):
     ({"0_Transformer/model.safetensors": None, "0_Transformer/pytorch_model.bin": b"x"},
      "org/apart has no 0_Transformer/model.safetensors, only pytorch_model.bin. Download it with huggingface_hub and convert it: "
      "python3 -m headscope.convert DIR/0_Transformer/"),
-    ({"modules.json": b"[]"}, "org/apart: modules.json: must name a Transformer and its Pooling"),
+    ({"modules.json": b"[]"}, "org/apart: modules.json: must name a Transformer"),
     ({"modules.json": APART["modules.json"].replace(b"0_T", b"../T")}, "org/apart: modules.json: module 0 must have a type and a path"),
     ({"0_Transformer/config.json": b'{"model_type": "clip"}'}, "org/apart: "),
 ])

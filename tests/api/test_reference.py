@@ -96,7 +96,7 @@ class Case:
         self.ends = {vocab.index(token) for token in ".!?"}
         self.sentence_ids = analysis.sentences(self.ids, types, self.special, self.ends)
         separators = self.special | np.isin(self.ids, list(self.ends))
-        self.text = analysis.Text(self.ids, self.sentence_ids, separators, self.keep)
+        self.text = analysis.Text(self.ids, self.sentence_ids, separators, self.special, self.keep)
 
     def maps(self):
         """(l, h, A, S) of every head."""
@@ -197,7 +197,8 @@ def check_pairs(case, tau=0.3):
     np.testing.assert_array_equal(columns["distance"], columns["j"] - columns["i"])
     np.testing.assert_array_equal(columns["same_token"], case.ids[columns["i"]] == case.ids[columns["j"]])
     np.testing.assert_array_equal(columns["same_sentence"],
-                                  case.sentence_ids[columns["i"]] == case.sentence_ids[columns["j"]])
+                                  (case.sentence_ids[columns["i"]] == case.sentence_ids[columns["j"]])
+                                  & ~case.special[columns["i"]] & ~case.special[columns["j"]])
     for l, h, _, s in case.maps():
         n, m = analysis.normalized(s, case.keep)
         mine = (columns["layer"] == l) & (columns["head"] == h)

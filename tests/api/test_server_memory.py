@@ -43,6 +43,27 @@ class Small(Server):
             return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) >> 10
 
 
+@pytest.mark.parametrize("name", ["memory.max", "memory.high"])
+def test_limits_of_control_groups_of_version_2_count(tmp_path, name):
+    """The answers that clients may hold are a third of what is left. Above memory.high the kernel slows a process down."""
+    groups, program = tmp_path / "groups", tmp_path / "headscope"
+    groups.mkdir()
+    files = {"memory.max": "max", "memory.high": "max", "memory.current": "0", "memory.stat": "", name: str(MEGABYTES << 20)}
+    for file, text in files.items():
+        (groups / file).write_text(text + "\n", encoding="ascii")
+    unshare = "unshare -m" if os.geteuid() == 0 else "unshare -rm"
+    program.write_text(f'#!/bin/sh\nexec {unshare} sh -c \'mount --bind {groups} /sys/fs/cgroup && exec "$@"\' - "{HEADSCOPE}" "$@"\n',
+                       encoding="ascii")
+    program.chmod(0o755)
+    done = subprocess.run([program, "version"], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no mount name space can be made here: {done.stderr.decode()}")
+    server = Server("--log", "json", program=program)
+    ready = json.loads(next(line for line in server.log().splitlines() if '"ready"' in line))
+    assert (MEGABYTES << 20) / 4 < ready["max_held"] < (MEGABYTES << 20) / 3
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize("backend", ["native", "cblas"])
 def test_a_command_ends_where_addresses_are_limited(backend):
     """As under ulimit -v: OpenBLAS got no memory while it was loaded, tried again for ever, and the program never ended."""

@@ -473,7 +473,7 @@ REFUSED = {
     "target of another model": ({"model": "alone", "text_target": "war"}, "/text_target", "no decoder to read text_target"),
     "no start token": ({"model": "mute", "stack": "cross", "text_target": "war"}, "/stack", "add decoder_start_token_id"),
     "no target": ({"stack": "cross"}, "/text_target", "send text_target, or target_ids"),
-    "target of the encoder": ({"text_target": "war"}, "/text_target", "ask for effects or patch_map"),
+    "target of the encoder": ({"text_target": "war"}, "/text_target", "ask for effects, patch_map or gradients"),
     "ids of the encoder": ({"stack": "encoder", "target_ids": [5]}, "/target_ids", "add stack"),
     "interventions beside a reader": ({"text_target": "war", "outputs": ["effects"], "interventions": [{"kind": "zero"}]},
                                       "/interventions", 'stack "decoder" with interventions'),

@@ -1,7 +1,7 @@
 """Checkpoints saved by HuggingFace's code, compared with that code. Optional: it needs a Python that has torch and
 transformers, this one or the one that TRANSFORMERS_PYTHON names:
 
-    python3 -m venv DIR; DIR/bin/pip install numpy torch transformers
+    python3 -m venv DIR; DIR/bin/pip install numpy torch transformers sentencepiece protobuf peft accelerate
     TRANSFORMERS_PYTHON=DIR/bin/python make api-test
 """
 import os
@@ -33,3 +33,11 @@ def test_what_transformers_saved(what):
 @pytest.mark.parametrize("names", [["t5", "bart", "bert", "esm", "phi", "nomic_bert"], pytest.param([], marks=pytest.mark.slow)])
 def test_files_that_were_edited(names):
     run("edited_files_check.py", *names)
+
+
+def test_adapters_that_peft_saved():
+    run("adapters_check.py")
+
+
+def test_tokenizers_as_published():
+    run("published_tokenizers_check.py")

@@ -188,7 +188,7 @@ def judged(text, machine):
         return figure(text, machine, "start and follow-up", column, model=model)
 
     def on(n):
-        return "1 core" if n == 0 else "2 cores"
+        return "1 core" if n == 0 else "all cores"
 
     for n, tokens, bar in ((0, 128, 1.15), (1, 128, 1.2), (0, 512, 1.3), (1, 512, 1.35)):
         yield f"complete analysis over the floor, T = {tokens}, {on(n)}", "<=", bar, passes_of(tokens, n), ""

@@ -3,7 +3,7 @@
  *
  * The input holds these files with a byte 0xFF between them, in the order of FILES below. An empty file is
  * absent. A sentencepiece model may contain any byte; it is the last and goes to the end. It stands for
- * source.spm and target.spm, too. */
+ * source.spm, target.spm and tokenizer.model, too. */
 #include "model/tokenizer/tokenizer_internal.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             *list[i] = (hs_bytes){data, n};
         data += stop ? n + 1 : n;
     }
-    files.source_sentencepiece = files.target_sentencepiece = files.sentencepiece;
+    files.source_sentencepiece = files.target_sentencepiece = files.tokenizer_model = files.sentencepiece;
     hs_tokenizer *tokenizer = NULL;
     hs_error err = {0};
     const hs_status st = hs__tokenizer_create(&files, VOCAB_SIZE, &tokenizer, &err);

@@ -44,7 +44,7 @@ API = {
             "stacks", "prompts", "causal"],
     "model/tokenizer": ["byte_pairs", "prompts", "families"],
     "model": ["families", "causal", "model_names"],
-    "server/corpus": ["examples", "corpus_labels", "search", "comparison", "corpus", "corpus_pruning", "corpus_windows",
+    "server/corpus": ["examples", "corpus_labels", "search", "comparison", "corpus", "corpus_pruning", "corpus_importance", "corpus_windows",
                       "corpus_text_pairs", "signal_noise", "syntax"],
     "server": ["corpora", "server_routes", "server_limits", "cli"],
 }

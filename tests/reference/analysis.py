@@ -122,6 +122,7 @@ class Text:
     ids: np.ndarray
     sentence_ids: np.ndarray
     separators: np.ndarray  # bool: [CLS], [SEP] or a sentence end
+    special: np.ndarray  # bool
     keep: np.ndarray
 
 
@@ -150,11 +151,14 @@ def summary(a, s, text, high):
     n, m = normalized(s, keep)
     grid = pair_grid(keep)
     repeated = ids[:, None] == ids[None, :]
-    same_sentence = text.sentence_ids[:, None] == text.sentence_ids[None, :]
+    ordinary = ~np.logical_or.outer(text.special, text.special)  # special tokens are in no sentence
+    same_sentence = ordinary & (text.sentence_ids[:, None] == text.sentence_ids[None, :])
     i, j = np.nonzero(high)
     size = len(i)
     position, holding = focal(ids, high)
     share = (lambda count: count / size) if size else (lambda count: np.nan)
+    n_ordinary = (high & ordinary).sum()
+    share_ordinary = (lambda count: count / n_ordinary) if n_ordinary else (lambda count: np.nan)
     kept = a[np.ix_(keep, keep)]
     p = kept if keep.all() else kept / kept.sum(1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -163,12 +167,12 @@ def summary(a, s, text, high):
         max_similarity=m if grid.any() else np.nan,
         high_pairs=size,
         repeated_share=share((high & repeated).sum()),
-        same_sentence_share=share((high & same_sentence).sum()),
-        repeated_same_sentence_share=share((high & repeated & same_sentence).sum()),
+        same_sentence_share=share_ordinary((high & same_sentence).sum()),
+        repeated_same_sentence_share=share_ordinary((high & repeated & same_sentence).sum()),
         mean_distance=share((j - i).sum()),
         focal_token=position,
         focal_share=share(holding),
         attention_entropy=information.sum(1).mean() if len(p) else np.nan,
         separator_attention=kept[:, text.separators[keep]].sum() / kept.sum() if len(p) else np.nan,
-        snr_dprime=dprime(n, m, grid, repeated | same_sentence),
+        snr_dprime=dprime(n, m, grid & ordinary, repeated | same_sentence),
     )

@@ -46,11 +46,12 @@ class Options:
 class Pairs:
     """All i < j of one text, and what they are."""
 
-    def __init__(self, ids, sentence_ids):
+    def __init__(self, ids, sentence_ids, special):
         self.ids = ids
         self.i, self.j = np.triu_indices(len(ids), 1)
         self.repeated = ids[self.i] == ids[self.j]
-        self.same_sentence = sentence_ids[self.i] == sentence_ids[self.j]
+        self.ordinary = ~np.asarray(special, bool)[self.i] & ~np.asarray(special, bool)[self.j]
+        self.same_sentence = self.ordinary & (sentence_ids[self.i] == sentence_ids[self.j])
         self.distance = self.j - self.i
         first = [list(ids).index(token) for token in ids]
         # holds[pair, position]: the pair holds the id that first occurs at this position
@@ -62,7 +63,7 @@ class Pairs:
 def far_repeats(ids, similarities, tau, distances):
     """The pairs of the same token farther apart than each distance: all of them, and those of E of each head [l][h][d].
     Last, how many numbers are near tau."""
-    pairs = Pairs(np.asarray(ids), np.zeros(len(ids)))
+    pairs = Pairs(np.asarray(ids), np.zeros(len(ids)), np.zeros(len(ids)))
     s = similarities[:, :, pairs.i, pairs.j]
     n = s / s.max(-1, keepdims=True)
     far = pairs.repeated[:, None] & (pairs.distance[:, None] > np.asarray(distances))
@@ -96,8 +97,8 @@ class Corpus:
         l, h, t = o.n_layers, o.n_heads, len(o.thresholds)
         shapes = {
             "texts": (), "map_step": (), "tokens": (), "all_pairs": (), "all_repeated": (), "all_same_sentence": (),
-            "all_repeated_same_sentence": (), "all_distance": (w,), "reached": (w,),
-            "high": (t, l, h), "repeated": (t, l, h), "same_sentence": (t, l, h),
+            "all_repeated_same_sentence": (), "all_ordinary": (), "all_distance": (w,), "reached": (w,),
+            "high": (t, l, h), "high_ordinary": (t, l, h), "repeated": (t, l, h), "same_sentence": (t, l, h),
             "repeated_same_sentence": (t, l, h), "texts_with_high": (t, l, h), "focal_share_sum": (t, l, h),
             "repeated_hist": (t, l, h, SHARE_BINS), "same_sentence_hist": (t, l, h, SHARE_BINS),
             "repeated_same_sentence_hist": (t, l, h, SHARE_BINS), "focal_hist": (t, l, h, SHARE_BINS),
@@ -106,14 +107,14 @@ class Corpus:
             "attention_sum_no_columns_no_diagonal": (l, h, w, w),
             "similarity_sum": (l, w, w), "normalized_sum": (l, w, w), "first_similarity": (l, w, w),
             "normalized_hist": (l, h, 1 + N_BINS), "signal_hist": (l, h, 1 + N_BINS),
-            "noise_hist": (l, h, 1 + N_BINS), "signal_moments": (l, h, 3), "noise_moments": (l, h, 3),
+            "noise_hist": (l, h, 1 + N_BINS), "special_hist": (l, h, 1 + N_BINS), "signal_moments": (l, h, 3), "noise_moments": (l, h, 3),
             "signal_strata_hist": (l, h, N_STRATA, 1 + N_BINS), "noise_strata_hist": (l, h, N_STRATA, 1 + N_BINS),
             "signal_strata_sums": (l, h, N_STRATA, 2), "noise_strata_sums": (l, h, N_STRATA, 2),
             "column_hist": (l, h, N_BINS), "attention_mass": (l, h, 5), "segmentation": (l, 3),
             "focus": (l, o.vocab_size), "sentences": (), "even_same_sentence_sum": (), "focal": (l, o.vocab_size),
             **{"profiles_" + name: (l, h, 17) if name == "offsets" else (l, h) for name in PROFILE},
             **{"part_" + name: (o.n_parts, t, l, h) for name in
-               ("high", "repeated", "same_sentence", "distance_sum", "texts_with_high", "focal_share_sum")},
+               ("high", "high_ordinary", "repeated", "same_sentence", "distance_sum", "texts_with_high", "focal_share_sum")},
         }
         if o.crosses:
             shapes = {name: shape for name, shape in shapes.items() if name not in OWN_TEXT} | {"attention_reached": (w, w)}
@@ -122,7 +123,7 @@ class Corpus:
         trailing = {"repeated_hist": 1, "same_sentence_hist": 1, "repeated_same_sentence_hist": 1, "focal_hist": 1,
                     "distance": 1, "location": 2, "unique_focal": 1, "attention_sum": 2,
                     "attention_sum_no_columns": 2, "attention_sum_no_columns_no_diagonal": 2, "normalized_hist": 1,
-                    "signal_hist": 1, "noise_hist": 1, "signal_strata_hist": 2, "noise_strata_hist": 2,
+                    "signal_hist": 1, "noise_hist": 1, "special_hist": 1, "signal_strata_hist": 2, "noise_strata_hist": 2,
                     "column_hist": 1, "focus": 1, "segmentation": 1,
                     "focal": 1}
         self.near = {name: np.zeros(shape[: len(shape) - trailing.get(name, 0)]) for name, shape in shapes.items()}
@@ -130,7 +131,7 @@ class Corpus:
     def add(self, number, ids, special, attentions, similarities, keys=None):
         o, ids = self.options, np.asarray(ids)
         sentence_ids = analysis.sentences(ids, np.zeros(len(ids)), special, o.ends)
-        pairs = Pairs(ids, sentence_ids)
+        pairs = Pairs(ids, sentence_ids, special)
         self.add_chance(len(ids), pairs)
         s = similarities[:, :, pairs.i, pairs.j]
         m = s.max(-1, keepdims=True)
@@ -186,6 +187,7 @@ class Corpus:
         a["tokens"] += n_tokens
         a["reached"][:n_tokens] += 1
         a["all_pairs"] += len(pairs.i)
+        a["all_ordinary"] += pairs.ordinary.sum()
         a["all_repeated"] += pairs.repeated.sum()
         a["all_same_sentence"] += pairs.same_sentence.sum()
         a["all_repeated_same_sentence"] += (pairs.repeated & pairs.same_sentence).sum()
@@ -200,19 +202,21 @@ class Corpus:
 
     def add_elements(self, pairs, n):
         a, shape = self.arrays, self.arrays["normalized_hist"].shape
-        signal = pairs.repeated | pairs.same_sentence
+        signal = pairs.ordinary & (pairs.repeated | pairs.same_sentence)
+        noise = pairs.ordinary & ~signal
         index = np.where(n < 0, 0, 1 + bins(np.maximum(n, 0), N_BINS))
-        for name, chosen in (("normalized_hist", slice(None)), ("signal_hist", signal), ("noise_hist", ~signal)):
+        for name, chosen in (("normalized_hist", slice(None)), ("signal_hist", signal), ("noise_hist", noise),
+                             ("special_hist", ~pairs.ordinary)):
             a[name] += rows_bincount(index[:, chosen], 1 + N_BINS).reshape(shape)
             self.near[name] += 2 * near_edge(n[:, chosen], N_BINS).sum(1).reshape(shape[:2])
         for stratum in range(N_STRATA):
             here = np.minimum(np.ceil(np.log2(pairs.distance)), N_STRATA - 1) == stratum
-            for name, chosen in (("signal_strata", signal & here), ("noise_strata", ~signal & here)):
+            for name, chosen in (("signal_strata", signal & here), ("noise_strata", noise & here)):
                 x = n[:, chosen]
                 a[name + "_hist"][:, :, stratum] += rows_bincount(index[:, chosen], 1 + N_BINS).reshape(shape)
                 a[name + "_sums"][:, :, stratum] += np.stack([x.sum(1), (x**2).sum(1)], -1).reshape(*shape[:2], 2)
                 self.near[name + "_hist"] += 2 * near_edge(x, N_BINS).sum(1).reshape(shape[:2])
-        for name, chosen in (("signal_moments", signal), ("noise_moments", ~signal)):
+        for name, chosen in (("signal_moments", signal), ("noise_moments", noise)):
             x = n[:, chosen]
             moments = np.stack([np.full(len(x), x.shape[1]), x.sum(1), (x**2).sum(1)], -1)
             a[name] += moments.reshape(a[name].shape)
@@ -224,27 +228,27 @@ class Corpus:
         grid = (o.n_layers, o.n_heads)
         near = (np.abs(n - tau) <= NEAR).sum(1).reshape(grid)
         both = pairs.repeated & pairs.same_sentence
-        high, repeated, same, repeated_same, distance_sum = (
-            e @ kind for kind in (np.ones(len(pairs.i)), pairs.repeated, pairs.same_sentence, both, pairs.distance))
+        high, ordinary, repeated, same, repeated_same, distance_sum = (
+            e @ kind for kind in (np.ones(len(pairs.i)), pairs.ordinary, pairs.repeated, pairs.same_sentence, both, pairs.distance))
         holding = e @ pairs.holds  # [l h][position]
         focal, focal_pairs = holding.argmax(1), holding.max(1)  # argmax: the first of equals
         some = high > 0
-        cells = {"high": high, "repeated": repeated, "same_sentence": same, "texts_with_high": some,
+        cells = {"high": high, "high_ordinary": ordinary, "repeated": repeated, "same_sentence": same, "texts_with_high": some,
                  "repeated_same_sentence": repeated_same,
                  "focal_share_sum": np.where(some, focal_pairs / np.maximum(high, 1), 0)}
         for name, values in cells.items():
             a[name][t] += values.reshape(grid)
             self.near[name][t] += near
-        for name in ("high", "repeated", "same_sentence", "texts_with_high", "focal_share_sum"):
+        for name in ("high", "high_ordinary", "repeated", "same_sentence", "texts_with_high", "focal_share_sum"):
             a["part_" + name][part, t] += cells[name].reshape(grid)
             self.near["part_" + name][part, t] += near
         a["part_distance_sum"][part, t] += distance_sum.reshape(grid)
         self.near["part_distance_sum"][part, t] += near * n_tokens
 
-        for name, values in (("repeated_hist", repeated), ("same_sentence_hist", same),
-                             ("repeated_same_sentence_hist", repeated_same), ("focal_hist", focal_pairs)):
+        for name, values, size in (("repeated_hist", repeated, high), ("same_sentence_hist", same, ordinary),
+                                   ("repeated_same_sentence_hist", repeated_same, ordinary), ("focal_hist", focal_pairs, high)):
             flat = a[name][t].reshape(-1, SHARE_BINS)
-            flat[np.flatnonzero(some), share_bins(values, high)[some]] += 1
+            flat[np.flatnonzero(size), share_bins(values, size)[size > 0]] += 1
             self.near[name][t] += 2 * (near > 0)
         one_hot = pairs.distance[:, None] == np.arange(o.window)
         a["distance"][t] += (e @ one_hot).reshape(*grid, -1)

@@ -5,7 +5,7 @@
 
 Other programs, older versions and hands make such files. A tensor that config.json ties to another one is there too, with other
 values. It is there under another of its names alone. The config ties or does not tie. Frequencies of rotation are saved, or follow
-from rope_theta, which may stand beside rope_parameters.
+from rope_theta, which may stand beside rope_parameters. The config does not say how long a text may be.
 
 Ends with 1 if the program computes something else than transformers, or answers where transformers fills in random weights. Ends with
 77 without transformers.
@@ -142,6 +142,16 @@ def theta_edits(saved):
     yield {"rope_parameters": without}
 
 
+ABSENT = object()  # a key that the config lacks
+
+
+def length_edits(saved):
+    """Yields changes of the config of rotary positions, which need no table: no length, and a key of the training."""
+    if "rope_parameters" in saved:
+        yield {"max_position_embeddings": ABSENT}
+        yield {"pretraining_tp": 2}
+
+
 def check(name, scratch):
     folder = checkpoint.write_random(scratch / "model")
     torch.manual_seed(len(name))
@@ -160,12 +170,14 @@ def check(name, scratch):
     files += [("the names of the classes", of_classes, {})]
     files += [("as saved", tensors, {"is_causal": causal}) for causal in (False, None) if more]
     files += [("as saved", tensors, change) for change in theta_edits(saved)]
+    files += [("as saved", tensors, change) for change in length_edits(saved)]
     if name == "esm":
         files += [(what, edited, {}) for what, edited in frequency_edits(tensors)]
     worst = 0
     for what, edited, change in files:
         transformers.modeling_utils.safe_save_file(edited, folder / "model.safetensors", metadata={"format": "pt"})
-        (folder / "config.json").write_text(json.dumps({**saved, **change}))
+        config = {key: value for key, value in {**saved, **change}.items() if value is not ABSENT}
+        (folder / "config.json").write_text(json.dumps(config))
         found, refused = compare(folder, name)
         worst = max(worst, found)
         if found > WRONG or refused:

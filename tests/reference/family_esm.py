@@ -2,7 +2,7 @@
 
 import numpy as np
 from checkpoint import Weights, read, save
-from encoder import attend, dense, gelu, join_heads, layer_norm, rotate, run_layers, split_heads
+from encoder import attend, dense, gelu, join_heads, layer_norm, padded_positions, rotate, run_layers, split_heads
 
 OF_LAYER = "encoder.layer.%s.attention.self.rotary_embeddings.inv_freq"
 
@@ -15,15 +15,21 @@ VARIANTS = {
     "frequencies_of_layers_f16": dict(frequencies=("rotary_embeddings.inv_freq", OF_LAYER % 2, OF_LAYER % 1, OF_LAYER % "*"), dtype="F16"),
     "frequencies_of_any_layer": dict(frequencies=("rotary_embeddings.inv_freq", OF_LAYER % "*"), prefix=""),
     "base": dict(base=77.0),
+    "esm1b": dict(rotary=False, normed=True),
+    "esm1v_no_dropout_f16": dict(rotary=False, token_dropout=False, prefix="", dtype="F16"),
+    "rotary_normed": dict(normed=True, n_layers=2),
 }
 
 
 def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160,
-                 token_dropout=True, prefix="esm.", dtype="F32", n_shards=1, frequencies=(), base=10000.0):
+                 token_dropout=True, prefix="esm.", dtype="F32", n_shards=1, frequencies=(), base=10000.0,
+                 rotary=True, normed=False):
     """frequencies: names of tensors with frequencies of rotation, each with others."""
     weights = Weights(seed)
     weights.table("embeddings.word_embeddings", vocab, hidden)
-    weights.table("embeddings.position_embeddings", positions, hidden)  # there, and of no use
+    weights.table("embeddings.position_embeddings", positions, hidden)  # there, and of no use with rotary positions
+    if normed:
+        weights.norm("embeddings.layer_norm", hidden)
     for number in range(n_layers):
         layer = f"encoder.layer.{number}."
         for name, scale in (("query", 1.5), ("key", 1.5), ("value", 1)):
@@ -40,7 +46,7 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, voca
     config = dict(
         model_type="esm", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden,
         intermediate_size=ffn, hidden_act="gelu", layer_norm_eps=1e-5, max_position_embeddings=positions,
-        vocab_size=vocab, position_embedding_type="rotary", emb_layer_norm_before=False, is_folding_model=False,
+        vocab_size=vocab, position_embedding_type="rotary" if rotary else "absolute", emb_layer_norm_before=normed, is_folding_model=False,
         token_dropout=token_dropout, mask_token_id=4, pad_token_id=0, rope_theta=base,
     )
     return save(folder, config, weights, dtype, n_shards)
@@ -54,6 +60,11 @@ def forward(folder, ids, types=None):
         masked = np.asarray(ids) == config["mask_token_id"]
         x = np.where(masked[:, None], 0, x) * (1 - 0.15 * 0.8) / (1 - masked.mean())
 
+    if config["position_embedding_type"] == "absolute":
+        x = x + weights["embeddings.position_embeddings.weight"][padded_positions(ids, config["pad_token_id"])]
+    if config["emb_layer_norm_before"]:
+        x = layer_norm(weights, "embeddings.layer_norm", x, eps)
+
     named = [*(OF_LAYER % number for number in (*range(config["num_hidden_layers"]), "*")), "rotary_embeddings.inv_freq"]
     rotation = config["rope_theta"], next((weights[name] for name in named if name in weights), None)
 
@@ -62,7 +73,9 @@ def forward(folder, ids, types=None):
         normed = layer_norm(weights, name + "attention.LayerNorm", y, eps)
         q, k, v = (split_heads(dense(weights, f"{name}attention.self.{part}", normed), n_heads)
                    for part in ("query", "key", "value"))
-        attention, output = attend(rotate(q, *rotation), rotate(k, *rotation), v)
+        if config["position_embedding_type"] == "rotary":
+            q, k = rotate(q, *rotation), rotate(k, *rotation)
+        attention, output = attend(q, k, v)
         y = y + dense(weights, name + "attention.output.dense", join_heads(output))
         wide = gelu(dense(weights, name + "intermediate.dense", layer_norm(weights, name + "LayerNorm", y, eps)))
         return y + dense(weights, name + "output.dense", wide), attention, output

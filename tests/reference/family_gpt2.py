@@ -13,6 +13,8 @@ VARIANTS = {
     "buffers": dict(buffers=True, prefix=""),
     "untied_f16": dict(tied=False, n_layers=2, n_heads=3, hidden=42, ffn=31, activation="gelu", dtype="F16"),
     "shards_bf16": dict(dtype="BF16", n_shards=3),
+    "by_layer": dict(by_layer=True),
+    "undivided_by_layer": dict(by_layer=True, divided=False, n_layers=2),
     "gpt_bigcode": dict(kind="gpt_bigcode"),
     "gpt_bigcode_by_head_f16": dict(kind="gpt_bigcode", shared=False, n_heads=3, ffn=31, activation="gelu", dtype="F16"),
     "openai-gpt": dict(kind="openai-gpt"),
@@ -23,7 +25,7 @@ POSITIONS = {"openai-gpt": "positions_embed"}
 
 def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=None, vocab=300, positions=200, tied=True,
                  activation="gelu_new", prefix="transformer.", buffers=False, dtype="F32", n_shards=1, kind="gpt2",
-                 shared=True):
+                 shared=True, by_layer=False, divided=True):
     weights, inner, ffn = Weights(seed), ffn, ffn or 4 * hidden
     weights.table(WORDS.get(kind, "wte"), vocab, hidden)
     weights.table(POSITIONS.get(kind, "wpe"), positions, hidden)
@@ -53,6 +55,8 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=None, voc
     )
     if kind == "gpt_bigcode":
         config["multi_query"] = shared
+    if kind == "gpt2":
+        config |= dict(scale_attn_by_inverse_layer_idx=by_layer, scale_attn_weights=divided)
     return save(folder, config, weights, dtype, n_shards)
 
 
@@ -86,6 +90,8 @@ def forward(folder, ids, types=None):
     def layer(number, x):
         name = f"h.{number}."
         q, k, v = unpack(config, dense(weights, name + "attn.c_attn", norm(name + "ln_1", x, before)))
+        q = q * (q.shape[-1] ** 0.5 if not config.get("scale_attn_weights", True) else 1)  # attend divides by it
+        q = q / (number + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1)
         attention, output = attend(q, k, v, causal_mask(len(x), config=config))
         x = norm(name + "ln_1", x + dense(weights, name + "attn.c_proj", join_heads(output)), not before)
         wide = ACTIVATIONS[config["activation_function"]](dense(weights, name + "mlp.c_fc", norm(name + "ln_2", x, before)))

@@ -124,16 +124,17 @@ static double *dense(const hs_dense *dense, size_t T, const double *x)
     return y;
 }
 
-static void norm(const hs_norm *norm, double eps, size_t T, size_t n, double *x)
+static void norm(const hs_architecture *architecture, const hs_norm *norm, size_t T, size_t n, double *x)
 {
+    const bool centered = architecture->norm_kind == HS_NORM_LAYER;
     for (size_t t = 0; norm->gamma.data && t < T; t++) {
         double mean = 0, variance = 0;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n && centered; i++)
             mean += x[t * n + i] / (double)n;
         for (size_t i = 0; i < n; i++)
             variance += (x[t * n + i] - mean) * (x[t * n + i] - mean) / (double)n;
         for (size_t i = 0; i < n; i++)
-            x[t * n + i] = (x[t * n + i] - mean) / sqrt(variance + eps) *
+            x[t * n + i] = (x[t * n + i] - mean) / sqrt(variance + (double)architecture->norm_eps) *
                                (at(&norm->gamma, 0, i) + (double)norm->offset) +
                            (norm->beta.data ? at(&norm->beta, 0, i) : 0);
     }
@@ -196,7 +197,7 @@ static double *embed(const hs_architecture *architecture, const hs_sequence *s)
         }
         position += !padding;
     }
-    norm(&e->norm, architecture->norm_eps, T, E, x);
+    norm(architecture, &e->norm, T, E, x);
     if (e->projection.weight.data) {
         double *projected = dense(&e->projection, T, x);
         free(x);
@@ -333,7 +334,7 @@ static double *positions(const hs_architecture *architecture, const hs_dense *pr
     for (size_t row = 0; row < table->n_rows; row++)
         for (size_t i = 0; i < table->n_columns; i++)
             rows[row * table->n_columns + i] = at(table, row, i);
-    norm(&architecture->relative.norm, architecture->norm_eps, table->n_rows, table->n_columns, rows);
+    norm(architecture, &architecture->relative.norm, table->n_rows, table->n_columns, rows);
     double *projected = dense(projection, table->n_rows, rows);
     free(rows);
     return projected;
@@ -441,8 +442,8 @@ static operands operands_make(const hs_architecture *architecture, const hs_sequ
                         positions(architecture, &layer->position_key),
                         positions(architecture, &layer->position_query)};
     if (architecture->qk_norms_whole) {
-        norm(&layer->query_norm, architecture->norm_eps, T, H, o.q);
-        norm(&layer->key_norm, architecture->norm_eps, K, H, o.k);
+        norm(architecture, &layer->query_norm, T, H, o.q);
+        norm(architecture, &layer->key_norm, K, H, o.k);
     }
     rotate(architecture, own, T, o.q);
     rotate(architecture, own, K, o.k);
@@ -451,14 +452,15 @@ static operands operands_make(const hs_architecture *architecture, const hs_sequ
 }
 
 /* Sets row i of a head's scores and their addends, at map `map` of the reference. */
-static void scores_make(const hs_architecture *architecture, block b, size_t window, const operands *o,
+static void scores_make(const hs_architecture *architecture, block b, const hs_layer *own, const operands *o,
                         size_t h, size_t i, size_t row_of_maps, const reference *r)
 {
     for (size_t j = 0; j < o->K; j++) {
         const size_t at_map = row_of_maps * o->K + j, row = relative_row(&architecture->relative, i, j);
-        const bool hidden =
-            (window > 0 && (i > j ? i - j : j - i) > window) || (architecture->causal && !b.cross && j > i);
-        const double cap = architecture->score_cap, score = product(architecture, o->q, i, o->k, j, h);
+        const bool hidden = (own->window > 0 && (i > j ? i - j : j - i) > own->window) ||
+                            (architecture->causal && !b.cross && j > i);
+        const double cap = architecture->score_cap, divisor = own->score_divisor > 0 ? own->score_divisor : 1;
+        const double score = product(architecture, o->q, i, o->k, j, h) / divisor;
         r->c2c[at_map] = hidden ? -INFINITY : cap > 0 ? cap * tanh(score / cap) : score;
         r->c2p[at_map] = o->keys ? product(architecture, o->q, i, o->keys, row, h) : 0;
         r->p2c[at_map] = o->queries ? product(architecture, o->queries, row, o->k, j, h) : 0;
@@ -485,7 +487,7 @@ static double *attend(const hs_architecture *architecture, const hs_sequence *s,
         const bool uniform = meets(s, HS_INTERVENE_UNIFORM, b, h, &unused);
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, b, h, &unused);
         for (size_t i = 0; i < T; i++) {
-            scores_make(architecture, b, own->window, &o, h, i, map * T + i, r);
+            scores_make(architecture, b, own, &o, h, i, map * T + i, r);
             softmax(K, scores + i * K, A + i * K);
             size_t n_seen = 0;
             for (size_t j = 0; j < K; j++)
@@ -522,7 +524,7 @@ static double *block_input(const hs_architecture *architecture, const hs_norm *b
     double *input = calloc(T * architecture->shape.hidden, sizeof *input);
     memcpy(input, x, T * architecture->shape.hidden * sizeof *x);
     if (architecture->norms_before)
-        norm(before, architecture->norm_eps, T, architecture->shape.hidden, input);
+        norm(architecture, before, T, architecture->shape.hidden, input);
     return input;
 }
 
@@ -530,11 +532,11 @@ static double *block_input(const hs_architecture *architecture, const hs_norm *b
 static void join(const hs_architecture *architecture, const hs_norm *out, const hs_norm *after, size_t T,
                  double *x, double *y)
 {
-    norm(out, architecture->norm_eps, T, architecture->shape.hidden, y);
+    norm(architecture, out, T, architecture->shape.hidden, y);
     for (size_t i = 0; i < T * architecture->shape.hidden; i++)
         x[i] += y[i];
     if (!architecture->norms_before)
-        norm(after, architecture->norm_eps, T, architecture->shape.hidden, x);
+        norm(architecture, after, T, architecture->shape.hidden, x);
     free(y);
 }
 
@@ -575,6 +577,20 @@ static void block_run(const hs_architecture *architecture, const hs_sequence *s,
     free(input);
 }
 
+/* x + factor vector at the positions of each addition to the state: 0 the embeddings, l + 1 after layer l. */
+static void additions(const hs_sequence *s, size_t number, size_t H, double *x)
+{
+    for (size_t n = 0; n < s->n_interventions; n++) {
+        const hs_intervention *v = &s->interventions[n];
+        for (size_t l = 0; v->kind == HS_INTERVENE_ADD && l < v->n_layers; l++)
+            for (size_t t = 0; v->layers[l] == number && t < (v->n_positions ? v->n_positions : s->n_tokens);
+                 t++)
+                for (size_t j = 0; j < H; j++)
+                    x[(v->n_positions ? v->positions[t] : t) * H + j] +=
+                        (double)v->factor * (double)v->vector[(v->n_vector > H) * l * H + j];
+    }
+}
+
 static reference arrays_make(const hs_architecture *architecture, size_t T, size_t K)
 {
     const size_t H = architecture->shape.hidden, L = architecture->shape.n_layers;
@@ -604,6 +620,7 @@ reference reference_make(const hs_architecture *architecture, const hs_sequence 
     /* what the other blocks of a decoder compute */
     reference other = arrays_make(architecture, T, cross ? T : s->n_memory);
     double *x = embed(architecture, s);
+    additions(s, 0, H, x);
     memcpy(r.states, x, T * H * sizeof *x);
     for (size_t l = 0; l < L; l++) {
         block_run(architecture, s, (block){l, false}, x, cross ? &other : &r);
@@ -613,7 +630,8 @@ reference reference_make(const hs_architecture *architecture, const hs_sequence 
             join(architecture, &(hs_norm){0}, &architecture->convolution.norm, T, x,
                  convolve(architecture, T, r.states));
         if (l + 1 == L)
-            norm(&architecture->final_norm, architecture->norm_eps, T, H, x);
+            norm(architecture, &architecture->final_norm, T, H, x);
+        additions(s, l + 1, H, x);
         memcpy(r.states + (l + 1) * T * H, x, T * H * sizeof *x);
     }
     free(x);

@@ -46,6 +46,8 @@ static size_t countdown = NEVER; /* allocations until the one to refuse */
 static bool refused;
 static void *slots[SLOTS]; /* open addressing */
 static size_t n_live;
+/* Bytes of blocks, without mappings: now, at chaos_peak_begin, and the most since. */
+static size_t live_bytes, bytes_begun, bytes_most;
 
 static size_t first_slot(const void *block)
 {
@@ -80,7 +82,20 @@ static void *remember(void *block)
     return block;
 }
 
-static void forget(const void *block)
+/* Remembers a block that has a size of its own, unlike a mapping. */
+static void *remember_bytes(void *block)
+{
+    if (!remember(block))
+        return NULL;
+    pthread_mutex_lock(&lock);
+    live_bytes += malloc_usable_size(block);
+    bytes_most = live_bytes > bytes_most ? live_bytes : bytes_most;
+    pthread_mutex_unlock(&lock);
+    return block;
+}
+
+/* has_bytes: remember_bytes was called. */
+static void forget(void *block, bool has_bytes)
 {
     if (!block)
         return;
@@ -91,33 +106,34 @@ static void forget(const void *block)
     if (slots[slot] == block) {
         slots[slot] = TOMBSTONE;
         n_live--;
+        live_bytes -= has_bytes ? malloc_usable_size(block) : 0;
     }
     pthread_mutex_unlock(&lock);
 }
 
 void *__wrap_malloc(size_t size)
 {
-    return refuse_this() ? NULL : remember(__real_malloc(size));
+    return refuse_this() ? NULL : remember_bytes(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return refuse_this() ? NULL : remember(__real_calloc(n, size));
+    return refuse_this() ? NULL : remember_bytes(__real_calloc(n, size));
 }
 
 void *__wrap_realloc(void *block, size_t size)
 {
     if (refuse_this())
         return NULL;
-    forget(block);
+    forget(block, true);
     void *moved = __real_realloc(block, size);
-    remember(moved ? moved : block);
+    remember_bytes(moved ? moved : block);
     return moved;
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-    return refuse_this() ? NULL : remember(__real_aligned_alloc(alignment, size));
+    return refuse_this() ? NULL : remember_bytes(__real_aligned_alloc(alignment, size));
 }
 
 int __wrap_posix_memalign(void **ret_block, size_t alignment, size_t size)
@@ -126,24 +142,24 @@ int __wrap_posix_memalign(void **ret_block, size_t alignment, size_t size)
         return ENOMEM;
     int error = __real_posix_memalign(ret_block, alignment, size);
     if (!error)
-        remember(*ret_block);
+        remember_bytes(*ret_block);
     return error;
 }
 
 void __wrap_free(void *block)
 {
-    forget(block);
+    forget(block, true);
     __real_free(block);
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return refuse_this() ? NULL : remember(__real_strdup(text));
+    return refuse_this() ? NULL : remember_bytes(__real_strdup(text));
 }
 
 char *__wrap_strndup(const char *text, size_t n_bytes)
 {
-    return refuse_this() ? NULL : remember(__real_strndup(text, n_bytes));
+    return refuse_this() ? NULL : remember_bytes(__real_strndup(text, n_bytes));
 }
 
 void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
@@ -158,7 +174,7 @@ void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd,
 
 int __wrap_munmap(void *address, size_t size)
 {
-    forget(address);
+    forget(address, false);
     return __real_munmap(address, size);
 }
 
@@ -240,4 +256,19 @@ size_t chaos_live(void)
     size_t n = n_live;
     pthread_mutex_unlock(&lock);
     return n + open_descriptors();
+}
+
+void chaos_peak_begin(void)
+{
+    pthread_mutex_lock(&lock);
+    bytes_most = bytes_begun = live_bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+size_t chaos_peak(void)
+{
+    pthread_mutex_lock(&lock);
+    const size_t n = bytes_most - bytes_begun;
+    pthread_mutex_unlock(&lock);
+    return n;
 }

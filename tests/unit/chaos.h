@@ -29,3 +29,7 @@ bool chaos_stop(void);
 void chaos_sqlite(void);
 /* Blocks and mappings now in use, and file descriptors now open. */
 size_t chaos_live(void);
+/* Returns the most bytes of blocks that were in use at one time since chaos_peak_begin, less those of then.
+ */
+void chaos_peak_begin(void);
+size_t chaos_peak(void);

@@ -1,5 +1,5 @@
-/* test_amx.c - products by AMX: those of the CPU against the same code with tiles in plain C, bit for bit,
- * and these against sums in doubles, on any machine. Products of bfloat16 of every instruction set that this
+/* test_amx.c - products by AMX. The CPU's have the bits of the same code with tiles in plain C. These are
+ * compared with sums in doubles, on any machine. Products of bfloat16 of every instruction set that this
  * CPU has are compared with doubles too. */
 #include "engine/kernels/int8.h"
 #include "tests/unit/suite.h"
@@ -112,7 +112,7 @@ static const hs__int8_kernels *amx_int8(void)
  * taken. */
 static int refused_code(void)
 {
-    static char small[4096];
+    static char small[8192]; /* above every minimum, below a frame with 8 KiB of tiles */
     const stack_t stack = {.ss_sp = small, .ss_size = sizeof small};
     if (sigaltstack(&stack, NULL))
         return 2;
@@ -394,6 +394,19 @@ START_TEST(int24_rows_stand_alone)
 }
 END_TEST
 
+START_TEST(a_wider_row_never_has_fewer_words)
+{
+    const hs__bf16_kernels *bf16 = &emulated_bf16_kernels;
+    for (size_t set = 0; bf16; bf16 = hs__bf16_kernels_at(set++))
+        for (size_t n = 1; n < 5000; n++)
+            ck_assert_uint_le(bf16->conversion.words(n), bf16->conversion.words(n + 1));
+    const hs__int8_kernels *int8 = hs__int8_kernels_at(0);
+    for (size_t set = 1; int8; int8 = hs__int8_kernels_at(set++))
+        for (size_t n = 1; n < 5000; n++)
+            ck_assert_uint_le(int8->conversion.words(n), int8->conversion.words(n + 1));
+}
+END_TEST
+
 START_TEST(bf16_rows_do_not_depend_on_their_neighbours)
 {
     const problem p = make_problem(75, 300, 70);
@@ -437,6 +450,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, what_the_system_refuses_is_not_used);
     tcase_add_test(tcase, the_environment_forbids_and_demands);
+    tcase_add_test(tcase, a_wider_row_never_has_fewer_words);
     tcase_add_test(tcase, tiles_have_the_bits_of_the_cpu);
     tcase_add_loop_test(tcase, products_have_the_bits_of_the_cpu, 0, N_SIZES);
     tcase_add_loop_test(tcase, products_are_near_those_of_doubles, 0, N_SIZES);

@@ -432,7 +432,7 @@ static hs_status call_summary(const scene *s)
 {
     const int32_t zeros[17] = {0};
     const uint8_t separators[17] = {0};
-    const hs_text_facts facts = {s->capture.n_tokens, zeros, zeros, separators, NULL};
+    const hs_text_facts facts = {s->capture.n_tokens, zeros, zeros, separators, NULL, NULL};
     hs_head_summary summary;
     const float *map = s->capture.arrays[HS_TAP_SIMILARITY];
     return hs_head_summarize(map, map, &facts, 0.3f, &summary, NULL);
@@ -714,7 +714,7 @@ static void text_make(text *t, size_t n, int mask)
         t->separators[i] = i % 9 == 8 || i == 0;
     }
     hs_repeats_find(t->ids, n, t->first);
-    t->facts = (hs_text_facts){n, t->first, t->sentences, t->separators, mask_make(mask, n, t->masked)};
+    t->facts = (hs_text_facts){n, t->first, t->sentences, t->separators, NULL, mask_make(mask, n, t->masked)};
 }
 
 /* The same figures, each by its own loop over all pairs. */

@@ -104,39 +104,67 @@ START_TEST(cache_tells_interventions_apart)
 {
     hs__head_cache *cache = hs__head_cache_create(1 << 20);
     const int32_t ids[] = {2, 7, 3};
-    const uint8_t types[] = {0, 0, 0};
+    const uint8_t types[] = {0, 0, 0}, other_types[] = {0, 1, 1};
     const hs_selection selection = first(1, 1, ATT);
     static const int32_t others[2][3] = {{2, 8, 3}, {2, 9, 3}};
     static const size_t positions[] = {0, 2};
-    const hs_sequence sources[] = {{.ids = others[0], .types = types, .n_tokens = 3},
-                                   {.ids = others[1], .types = types, .n_tokens = 3},
-                                   {.ids = others[1], .n_tokens = 3}};
-    const hs_intervention changes[] = {
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f, NULL, NULL, 0, false},
-        {numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
-        {numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
-        {numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[1], NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[2], NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 1, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions + 1, 1, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 2, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH_STATE, 0, &sources[0], NULL, 0, false},
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, true},
+    static const float vector[] = {1, 2, 3, 4, 5};
+    const hs_encoding read[] = {
+        {.n_tokens = 3, .ids = (int32_t *)others[0], .types = (uint8_t *)types},
+        {.n_tokens = 3, .ids = (int32_t *)others[1], .types = (uint8_t *)types},
+        {.n_tokens = 2, .ids = (int32_t *)others[1], .types = (uint8_t *)types},
+        {.n_tokens = 3, .ids = (int32_t *)others[1], .types = (uint8_t *)other_types},
     };
-    const hs_encoding read[] = {{.n_tokens = 3, .ids = (int32_t *)others[0], .types = (uint8_t *)types},
-                                {.n_tokens = 3, .ids = (int32_t *)others[1], .types = (uint8_t *)types},
-                                {.n_tokens = 2, .ids = (int32_t *)others[1], .types = (uint8_t *)types}};
+    hs__text_read texts[4] = {{.rows = read[0]}, {.rows = read[1]}, {.rows = read[2]}, {.rows = read[3]}};
+    const struct {
+        hs_intervention list[1];
+        hs__change change;
+    } changes[] = {
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0}}, {0}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, false, NULL, 0}}, {0}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f, NULL, NULL, 0, false, NULL, 0}}, {0}},
+        {{{numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0}}, {0}},
+        {{{numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0}}, {0}},
+        {{{numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0}}, {0}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, true, NULL, 0}}, {0}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, NULL, NULL, 0, false, NULL, 0}}, {.n_sources = 1}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, NULL, NULL, 0, false, NULL, 0}},
+         {.sources = {1}, .n_sources = 1}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, NULL, NULL, 0, false, NULL, 0}},
+         {.sources = {3}, .n_sources = 1}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, NULL, positions, 1, false, NULL, 0}},
+         {.n_sources = 1}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, NULL, positions + 1, 1, false, NULL, 0}},
+         {.n_sources = 1}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, NULL, positions, 2, false, NULL, 0}},
+         {.n_sources = 1}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_PATCH_STATE, 0, NULL, NULL, 0, false, NULL, 0}},
+         {.n_sources = 1}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, vector, 4}}, {0}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, vector + 1, 4}}, {0}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, -1, NULL, NULL, 0, false, vector, 4}}, {0}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, NULL, 0}},
+         {.sources = {0, 1}, .n_sources = 2}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, NULL, 0}},
+         {.sources = {0, 1}, .n_sources = 2, .last = true}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, NULL, 0}},
+         {.sources = {1, 0}, .n_sources = 2}},
+        {{{numbers, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, NULL, 0}},
+         {.sources = {0, 2}, .n_sources = 2}},
+    };
+    const hs_intervention two[] = {changes[0].list[0], changes[1].list[0]};
     enum { N_CHANGES = sizeof changes / sizeof *changes };
     hs__heads_key keys[N_CHANGES + 6] = {
         {.ids = ids, .types = types, .n_tokens = 3},
-        {.ids = ids, .types = types, .n_tokens = 3, .interventions = changes, .n_interventions = 2}};
+        {.ids = ids, .types = types, .n_tokens = 3, .interventions = two, .n_interventions = 2}};
     for (size_t i = 0; i < N_CHANGES; i++)
-        keys[i + 2] = (hs__heads_key){
-            .ids = ids, .types = types, .n_tokens = 3, .interventions = &changes[i], .n_interventions = 1};
+        keys[i + 2] = (hs__heads_key){.ids = ids,
+                                      .types = types,
+                                      .n_tokens = 3,
+                                      .interventions = changes[i].list,
+                                      .n_interventions = 1,
+                                      .changes = &changes[i].change,
+                                      .texts = texts};
     for (size_t i = 0; i < 4; i++) /* sources of a decoder, and its cross heads */
         keys[N_CHANGES + 2 + i] = (hs__heads_key){
             .ids = ids, .types = types, .n_tokens = 3, .source = &read[i < 3 ? i : 0], .cross = i == 3};
@@ -149,6 +177,38 @@ START_TEST(cache_tells_interventions_apart)
         hs__heads_release(cache, heads);
     }
     ck_assert_uint_eq(stats_of(cache).entries, N_CHANGES + 6);
+    hs__head_cache_destroy(cache);
+}
+END_TEST
+
+/* The vector that two texts give is not known when a request looks for what was computed with it. */
+START_TEST(cache_finds_a_vector_of_two_texts_before_it_is_made)
+{
+    hs__head_cache *cache = hs__head_cache_create(1 << 20);
+    int32_t ids[] = {2, 7, 3};
+    uint8_t types[] = {0, 0, 0};
+    static const float vector[] = {1, 2, 3, 4};
+    const hs_selection selection = first(1, 1, ATT);
+    const hs__text_read texts[] = {{.rows = {.n_tokens = 3, .ids = ids, .types = types}},
+                                   {.rows = {.n_tokens = 2, .ids = ids, .types = types}}};
+    const hs__change change = {.kind = HS_INTERVENE_ADD, .factor = 1, .sources = {0, 1}, .n_sources = 2};
+    hs_intervention addition = {.layers = numbers, .n_layers = 1, .kind = HS_INTERVENE_ADD, .factor = 1};
+    const hs__heads_key key = {.ids = ids,
+                               .types = types,
+                               .n_tokens = 3,
+                               .interventions = &addition,
+                               .n_interventions = 1,
+                               .changes = &change,
+                               .texts = texts};
+    addition.vector = vector;
+    addition.n_vector = 4;
+    hs__heads *heads = hs__head_cache_add(cache, &key, capture_of(selection, 3), 0);
+    addition.vector = NULL;
+    addition.n_vector = 0;
+    hs__heads *found = hs__head_cache_find(cache, &key, &selection);
+    ck_assert_ptr_eq(found, heads);
+    hs__heads_release(cache, found);
+    hs__heads_release(cache, heads);
     hs__head_cache_destroy(cache);
 }
 END_TEST
@@ -334,6 +394,7 @@ int main(void)
     tcase_add_test(cases, cache_finds_what_covers_the_selection);
     tcase_add_test(cases, cache_tells_models_types_and_lengths_apart);
     tcase_add_test(cases, cache_tells_interventions_apart);
+    tcase_add_test(cases, cache_finds_a_vector_of_two_texts_before_it_is_made);
     tcase_add_test(cases, cache_lets_the_least_recently_used_go);
     tcase_add_test(cases, cache_replaces_what_a_new_entry_covers);
     tcase_add_test(cases, cache_keeps_nothing_that_is_too_large);

@@ -139,17 +139,19 @@ START_TEST(contradictions_are_refused_before_any_pass)
 }
 END_TEST
 
-/* Jobs of one pass; some observe it. */
-static const char *const of_one_pass[] = {
+/* Jobs of one pass, of which some observe it, and one whose vector is made before its own pass. */
+static const char *const beside_each_other[] = {
     "{\"text\":\"a\",\"layers\":[0],\"outputs\":[\"summary\",\"profiles\"]}",
     "{\"text\":\"b\",\"layers\":[0],\"outputs\":[\"summary\",\"profiles\"]}",
     "{\"text\":\"c\",\"layers\":[0],\"outputs\":[\"attentions\",\"similarities\"]}",
     "{\"text\":\"d\",\"layers\":[0],\"outputs\":[\"attentions\",\"similarities\"]}",
+    "{\"text\":\"e\",\"layers\":[0],\"outputs\":[\"attentions\"],\"interventions\":[{\"kind\":\"add\","
+    "\"what\":\"hidden\",\"layers\":[0,2],\"from\":[{\"text\":\"f\"},{\"text\":\"g\"}]}]}",
 };
 
 START_TEST(memory_that_is_refused_to_a_pass_refuses_one_job)
 {
-    enum { N = sizeof of_one_pass / sizeof *of_one_pass };
+    enum { N = sizeof beside_each_other / sizeof *beside_each_other };
     bool refused = true;
     size_t n_failed = 0;
     for (size_t nth = 0; refused; nth++) {
@@ -157,7 +159,7 @@ START_TEST(memory_that_is_refused_to_a_pass_refuses_one_job)
         hs_job *jobs[N];
         size_t n = 0;
         for (size_t i = 0; i < N; i++) {
-            requests[i] = api_request(HS_ANALYZE, of_one_pass[i]);
+            requests[i] = api_request(HS_ANALYZE, beside_each_other[i]);
             jobs[i] = hs_job_create(f.api, &requests[i]);
         }
         chaos_refuse(nth);
@@ -184,10 +186,10 @@ START_TEST(a_text_that_no_pass_takes_leaves_its_neighbours)
     hs_request requests[N];
     hs_job *jobs[N];
     for (size_t i = 0; i < N; i++) {
-        requests[i] = api_request(HS_ANALYZE, of_one_pass[i == 1 ? 0 : i]);
+        requests[i] = api_request(HS_ANALYZE, beside_each_other[i == 1 ? 0 : i]);
         jobs[i] = hs_job_create(f.api, &requests[i]);
     }
-    jobs[1]->texts.text.encoding.ids[1] = 1 << 20;
+    jobs[1]->texts.text.rows.ids[1] = 1 << 20;
     hs_job_run(jobs, N, NULL);
     for (size_t i = 0; i < N; i++) {
         hs_response response;
@@ -227,7 +229,7 @@ START_TEST(only_jobs_that_add_little_time_join)
          NULL, HS_ANALYZE, false, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hs_request requests[2] = {api_request(HS_ANALYZE, of_one_pass[2]),
+        hs_request requests[2] = {api_request(HS_ANALYZE, beside_each_other[2]),
                                   api_request(cases[i].operation, cases[i].body)};
         requests[1].query = cases[i].query;
         hs_job *jobs[2];

@@ -1,6 +1,9 @@
 /* test_api_memory.c - the memory budget of requests: one bound for all, and an order for those that wait. */
 #include "api/internal.h"
+#include "api/request/texts.h"
+#include "engine/gradients.h"
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -345,6 +348,151 @@ START_TEST(a_refused_take_changes_nothing)
 }
 END_TEST
 
+START_TEST(memory_that_is_kept_leaves_the_budget)
+{
+    hs__budget budget;
+    hs__budget_init(&budget, 10);
+    ck_assert(hs__budget_try(&budget, 8));
+    ck_assert(!hs__budget_remove(&budget, 5, 7));
+    ck_assert_uint_eq(hs__budget_bytes_max(&budget), 10);
+    ck_assert(hs__budget_remove(&budget, 3, 7));
+    ck_assert_uint_eq(hs__budget_bytes_max(&budget), 7);
+    hs__budget_give_back(&budget, 5);
+    ck_assert(hs__budget_try(&budget, 7));
+    ck_assert(!hs__budget_remove(&budget, 1, 7));
+    ck_assert(!hs__budget_take(&budget, 8, NULL)); /* can never fit */
+    hs__budget_add(&budget, 3);
+    ck_assert(hs__budget_try(&budget, 3));
+    hs__budget_finish(&budget);
+}
+END_TEST
+
+#define GRADIENTS(model)                                                                                     \
+    "{\"text\":\"The [MASK] ended.\",\"outputs\":[\"head_attributions\"],\"model\":\"" model "\"}"
+
+/* Returns the status of an answer that has this part. */
+static int answer_gradients(api_fixture *f, const char *body, const char *part)
+{
+    hs_response response = api_post(f, HS_ANALYZE, body);
+    ck_assert_msg(strstr(response.body, part), "%s", response.body);
+    const int status = response.status;
+    hs_response_finish(&response);
+    return status;
+}
+
+static void engine_free(void *engine)
+{
+    hs_engine_destroy(engine);
+}
+
+/* Serves the fixture's model under another name, with an engine of its own, which has other weights. */
+static void serve_again(api_fixture *f, const char *name)
+{
+    hs_engine *engine;
+    ck_assert_int_eq(
+        hs_engine_create(f->runtime, hs_model_architecture(f->model), &(hs_engine_options){0}, &engine, NULL),
+        HS_OK);
+    const hs_api_model model = {
+        .name = name, .model = f->model, .engine = engine, .free = engine_free, .user_data = engine};
+    ck_assert_int_eq(hs_api_model_put(f->api, &model, NULL), HS_OK);
+}
+
+/* Returns the bound of the memory that the heads of a request take. */
+static size_t captures_of(api_fixture *f, const char *body)
+{
+    const hs_request request = api_request(HS_ANALYZE, body);
+    hs_job *job = hs_job_create(f->api, &request);
+    const size_t n_bytes = job->capture_bytes;
+    hs_job_destroy(job);
+    return n_bytes;
+}
+
+/* Opens an api with three models and a budget of n_bytes, of which one request may take seven eighths. */
+static void open_with_budget(api_fixture *f, size_t n_bytes)
+{
+    api_close(f);
+    api_open(&(hs_api_options){.n_workers = 2,
+                               .capture_bytes_max = n_bytes / 8 * 7,
+                               .captures_bytes_max = n_bytes},
+             f);
+    serve_again(f, "second");
+    serve_again(f, "third");
+}
+
+START_TEST(weights_of_gradients_stay_counted)
+{
+    api_fixture f;
+    api_open(&(hs_api_options){0}, &f);
+    const size_t n_weights = hs_gradients_weights_bytes(f.engine);
+    open_with_budget(&f, captures_of(&f, GRADIENTS("mini")) + n_weights / 2 * 3); /* holds two weights */
+    const size_t bytes_max = f.api->captures.bytes_max;
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(answer_gradients(&f, GRADIENTS("mini"), "head_attributions"), 200);
+    ck_assert_uint_eq(f.api->captures.bytes_max, bytes_max - n_weights);
+    ck_assert_int_eq(answer_gradients(&f, GRADIENTS("second"), "head_attributions"), 200);
+    ck_assert_uint_eq(f.api->captures.bytes_max, bytes_max - 2 * n_weights);
+    ck_assert_int_eq(
+        answer_gradients(&f, GRADIENTS("third"), "beside the weights that gradients keep in memory"), 422);
+    ck_assert_int_eq(answer_gradients(&f, GRADIENTS("third"), "--max-maps raises the limits"), 422);
+    ck_assert_int_eq(answer_gradients(&f, GRADIENTS("mini"), "head_attributions"), 200);
+    ck_assert_uint_eq(f.api->captures.bytes_max, bytes_max - 2 * n_weights);
+    ck_assert_uint_eq(f.api->captures.bytes, 0);
+    ck_assert_int_eq(hs_api_model_remove(f.api, "second", NULL), HS_OK);
+    ck_assert_int_eq(answer_gradients(&f, GRADIENTS("third"), "head_attributions"), 200);
+    api_close(&f);
+}
+END_TEST
+
+/* The maps of seven layers fit in all memory, but not beside the weights of a model. */
+START_TEST(a_job_that_weights_leave_no_memory_for_does_not_wait)
+{
+    api_fixture f;
+    hs_response response;
+    char *body = long_body("{\"input_ids\":[%s],\"max_tokens\":512,\"layers\":[0,1,2,3,4,5,6],"
+                           "\"outputs\":[\"attentions\"]}");
+    api_open(&(hs_api_options){0}, &f);
+    open_with_budget(&f, (captures_of(&f, body) / 7 + 1) * 8);
+    const hs_request gradients = api_request(HS_ANALYZE, GRADIENTS("mini"));
+    asker waiting = {.f = &f, .request = api_request(HS_ANALYZE, body)};
+    hs_job *job = hs_job_create(f.api, &gradients);
+    const pthread_t thread = wait_behind(&waiting);
+    hs_job_run(&job, 1, NULL); /* keeps weights */
+    pthread_join(thread, NULL);
+    hs_job_answer(waiting.job, &response);
+    ck_assert_int_eq(response.status, 503);
+    hs_response_finish(&response);
+    hs_job_destroy(waiting.job);
+    hs_job_destroy(job);
+    response = api_post(&f, HS_ANALYZE, body);
+    ck_assert_int_eq(response.status, 422);
+    ck_assert_ptr_nonnull(strstr(response.body, "MB beside the weights that gradients keep in memory"));
+    hs_response_finish(&response);
+    free(body);
+    api_close(&f);
+}
+END_TEST
+
+/* A value that the system has no memory to read is no wrong value. */
+START_TEST(a_field_without_memory_is_not_wrong)
+{
+    hs_model *model;
+    hs_fields *fields;
+    bool refused = true;
+    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+    ck_assert_int_eq(hs_fields_create(model, HS_STACK_ENCODER, 512, &fields, NULL), HS_OK);
+    for (size_t nth = 0; refused; nth++) {
+        chaos_refuse(nth);
+        const hs_status st = hs_fields_set(fields, "interventions",
+                                           "[{\"kind\":\"zero\",\"layers\":[0],\"heads\":[0]}]", NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+    }
+    ck_assert_int_eq(hs_fields_set(fields, "interventions", "[{\"kind\":\"one\"}]", NULL), HS_INVALID);
+    hs_fields_destroy(fields);
+    hs_model_close(model);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("memory");
@@ -360,6 +508,10 @@ int main(void)
     tcase_add_test(cases, a_cached_map_does_not_stand_for_a_pass);
     tcase_add_test(cases, a_refusal_says_what_one_head_takes);
     tcase_add_test(cases, a_refused_take_changes_nothing);
+    tcase_add_test(cases, memory_that_is_kept_leaves_the_budget);
+    tcase_add_test(cases, weights_of_gradients_stay_counted);
+    tcase_add_test(cases, a_job_that_weights_leave_no_memory_for_does_not_wait);
+    tcase_add_test(cases, a_field_without_memory_is_not_wrong);
     Suite *suite = suite_create("api memory");
     suite_add_tcase(suite, cases);
     return tests_run(suite);

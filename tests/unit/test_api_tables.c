@@ -199,6 +199,9 @@ static bool is_output(const char *name)
     return false;
 }
 
+/* Outputs that come with others, and that no request names. */
+#define BROUGHT (HS__OUTPUT_BIT(changes) | HS__OUTPUT_BIT(target) | HS__OUTPUT_BIT(source_token_attributions))
+
 START_TEST(every_output_is_documented)
 {
     json_t *outputs = member(properties("AnalyzeRequest"), "outputs");
@@ -209,7 +212,7 @@ START_TEST(every_output_is_documented)
     for (size_t i = 0; hs__output_at(i); i++) {
         const hs__output *output = hs__output_at(i);
         json_t *schema = member(answer, hs__output_names[i]);
-        if (i == HS__OUTPUT_changes)
+        if (BROUGHT >> i & 1)
             continue;
         ck_assert_str_eq(json_string_value(json_array_get(names, n_named)), hs__output_names[i]);
         ck_assert_str_eq(hs_output_name(n_named++), hs__output_names[i]);
@@ -267,8 +270,16 @@ static bool has_type(json_t *schema, const char *type)
     json_t *choice, *types = json_object_get(schema, "type");
     if (is_type(schema, type))
         return true;
-    json_array_foreach(types, i, choice) if (strcmp(json_string_value(choice), type) == 0) return true;
-    json_array_foreach(json_object_get(schema, "oneOf"), i, choice) if (has_type(choice, type)) return true;
+    json_array_foreach(types, i, choice)
+    {
+        if (strcmp(json_string_value(choice), type) == 0)
+            return true;
+    }
+    json_array_foreach(json_object_get(schema, "oneOf"), i, choice)
+    {
+        if (has_type(choice, type))
+            return true;
+    }
     return false;
 }
 
@@ -304,7 +315,9 @@ static void check_column(const hs__table_column *column, json_t *schema)
         break;
     case HS__CELL_LABEL:
         json_array_foreach(member(schema, "enum"), i, choice)
+        {
             ck_assert_str_eq(json_string_value(choice), column->choices[i]);
+        }
         ck_assert_ptr_null(column->choices[i]);
         break;
     case HS__CELL_RANGE:
@@ -316,6 +329,7 @@ static void check_column(const hs__table_column *column, json_t *schema)
         ck_assert_msg(column->most != NULL, "%s has a bound", name);
         break;
     case HS__CELL_TOKEN:
+    case HS__CELL_ENTRY:
     case HS__CELL_TEXT:
         ck_assert_msg(has_type(schema, "string") || json_object_get(schema, "enum"), "%s is a text", name);
         break;
@@ -349,12 +363,17 @@ static void check_row(const char *name, const hs__table *table, json_t *schema)
         if (column->place == HS__IN_ARRAYS)
             continue;
         check_column(column, resolved(member(member(schema, "properties"), column->name)));
-        json_array_foreach(required, i, value) n_required +=
-            strcmp(json_string_value(value), column->name) == 0;
+        json_array_foreach(required, i, value)
+        {
+            n_required += strcmp(json_string_value(value), column->name) == 0;
+        }
         ck_assert_msg(n_required == 1 || column->is_answered, "%s: %s is required", name, column->name);
     }
-    json_object_foreach(member(schema, "properties"), documented, value) ck_assert_msg(
-        has_member(table, documented), "%s tells of %s, which is not answered", name, documented);
+    json_object_foreach(member(schema, "properties"), documented, value)
+    {
+        ck_assert_msg(has_member(table, documented), "%s tells of %s, which is not answered", name,
+                      documented);
+    }
 }
 
 static void check_table(const char *name, const hs__table *table, json_t *schema)
@@ -379,10 +398,11 @@ START_TEST(every_column_is_documented)
 }
 END_TEST
 
-/* Outputs that the fixture's model cannot answer alone: those of task heads, and of a text to patch from. */
+/* Outputs that the fixture's model cannot answer alone: those of task heads, of a text to patch from, and of
+ * models with norms before their blocks. */
 #define OTHERS                                                                                               \
     (HS__OUTPUT_BIT(classes) | HS__OUTPUT_BIT(next_sentence) | HS__OUTPUT_BIT(answer) |                      \
-     HS__OUTPUT_BIT(loss) | HS__OUTPUT_BIT(patch_map))
+     HS__OUTPUT_BIT(loss) | HS__OUTPUT_BIT(patch_map) | HS__OUTPUT_BIT(logit_attributions))
 
 /* Every output alone, in every format: what was named is there, and nothing else of the table. */
 START_TEST(outputs_are_answered_one_by_one)
@@ -392,9 +412,9 @@ START_TEST(outputs_are_answered_one_by_one)
     for (size_t i = 0; hs__output_at(i); i++) {
         char body[200];
         const unsigned addends = HS_KEEP(SCORES_C2C) | HS_KEEP(SCORES_C2P) | HS_KEEP(SCORES_P2C);
-        if (i == HS__OUTPUT_changes)
+        if (BROUGHT >> i & 1)
             continue;
-        snprintf(body, sizeof body, "{\"text\":\"The cat sat. The cat slept.\",\"outputs\":[\"%s\"]}",
+        snprintf(body, sizeof body, "{\"text\":\"The cat sat. The [MASK] slept.\",\"outputs\":[\"%s\"]}",
                  hs__output_names[i]);
         hs_response response = api_post(&f, HS_ANALYZE, body);
         /* of another family than the fixture's model, or of a text to patch from */
@@ -406,8 +426,9 @@ START_TEST(outputs_are_answered_one_by_one)
         ck_assert_int_eq(response.status, 200);
         json_t *answer = api_json(&response);
         for (size_t k = 0; hs__output_at(k); k++)
-            ck_assert_msg((json_object_get(answer, hs__output_names[k]) != NULL) == (k == i), "%s and %s",
-                          hs__output_names[i], hs__output_names[k]);
+            ck_assert_msg((json_object_get(answer, hs__output_names[k]) != NULL) ==
+                              (k == i || (k == HS__OUTPUT_target && HS__OUTPUTS_OF_GRADIENTS >> i & 1)),
+                          "%s and %s", hs__output_names[i], hs__output_names[k]);
         json_decref(answer);
     }
     api_close(&f);
@@ -423,11 +444,11 @@ START_TEST(answers_keep_their_bounds)
     for (size_t i = 0; hs__output_at(i); i++) {
         char body[300];
         const hs__structure *structure = hs__output_at(i)->structure;
-        if (!structure || i == HS__OUTPUT_changes || OTHERS >> i & 1)
+        if (!structure || (BROUGHT | OTHERS) >> i & 1)
             continue;
         snprintf(
             body, sizeof body,
-            "{\"text\":\"The cat sat. The cat slept.\",\"layers\":\"all\",\"digits\":9,\"threshold\":0.01,"
+            "{\"text\":\"The cat sat. The [MASK] slept.\",\"layers\":\"all\",\"digits\":9,\"threshold\":0.01,"
             "\"outputs\":[\"%s\"],\"predictions\":{\"positions\":\"all\",\"lens\":true}}",
             hs__output_names[i]);
         for (size_t k = 0; k < 2; k++) {
@@ -446,6 +467,41 @@ START_TEST(answers_keep_their_bounds)
             hs_job_destroy(job);
         }
     }
+    api_close(&f);
+}
+END_TEST
+
+/* Predicted tokens come from the whole vocabulary, so they may be longer than those of the text. */
+START_TEST(predicted_tokens_keep_their_bound)
+{
+    hs__analysis_request analysis = {.predictions = {.where = HS__PREDICT_ALL, .top_k = 100}};
+    const hs__measures short_entries = {.analysis = &analysis, .n_tokens = 4, .token = 4, .entry = 4},
+                       long_entries = {.analysis = &analysis, .n_tokens = 4, .token = 4, .entry = 304};
+    const hs__table *table = hs__output_at(HS__OUTPUT_predictions)->structure->table;
+    ck_assert_uint_eq(hs__table_json_max(table, &long_entries) - hs__table_json_max(table, &short_entries),
+                      300 * 100 * 4);
+    api_fixture f;
+    api_open(&(hs_api_options){0}, &f);
+    hs_response response =
+        api_post(&f, HS_ANALYZE,
+                 "{\"text\":\"a b\",\"outputs\":[],\"predictions\":{\"positions\":\"all\",\"top_k\":100}}");
+    ck_assert_int_eq(response.status, 200);
+    json_t *answer = api_json(&response), *prediction, *entry;
+    size_t i, k, longest = 0;
+    json_array_foreach(member(answer, "predictions"), i, prediction)
+    {
+        json_array_foreach(member(prediction, "top"), k, entry)
+        {
+            char *token = json_dumps(member(entry, "token"), JSON_ENCODE_ANY);
+            longest = strlen(token) > longest ? strlen(token) : longest;
+            free(token);
+        }
+    }
+    hs_served_model *served = hs_api_model_use(f.api, NULL);
+    ck_assert_uint_gt(longest, strlen("\"[CLS]\""));
+    ck_assert_uint_le(longest, served->entry_bytes);
+    hs_api_model_release(f.api, served);
+    json_decref(answer);
     api_close(&f);
 }
 END_TEST
@@ -478,6 +534,7 @@ int main(void)
     tcase_add_test(cases, every_column_is_documented);
     tcase_add_test(cases, outputs_are_answered_one_by_one);
     tcase_add_test(cases, answers_keep_their_bounds);
+    tcase_add_test(cases, predicted_tokens_keep_their_bound);
     tcase_add_test(cases, texts_of_fields_must_be_utf8);
     Suite *suite = suite_create("api tables");
     suite_add_tcase(suite, cases);

@@ -3,8 +3,8 @@
 #include "engine/analysis/decoder.h"
 #include "engine/engine.h"
 #include "engine/pass/team.h"
-#include "tests/unit/architecture_reference.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/random_architectures.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -12,17 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS_MAX = 300 };
 #define EVERYTHING ((1U << HS_TAP_CROSS_STATE) - 1) /* the taps of every model; decoders have one more */
 
 static hs_runtime *runtime;
-static int32_t ids[TOKENS_MAX];
-static uint8_t types[TOKENS_MAX];
+static int32_t ids[RANDOM_TOKENS_MAX];
+static uint8_t types[RANDOM_TOKENS_MAX];
 
 static void setup(void)
 {
     ck_assert_int_eq(hs_runtime_create(3, &runtime, NULL), HS_OK);
-    for (size_t i = 0; i < TOKENS_MAX; i++) {
+    for (size_t i = 0; i < RANDOM_TOKENS_MAX; i++) {
         ids[i] = (int32_t)((i * 7 + i * i) % 20);
         types[i] = i % 3 == 0;
     }
@@ -128,407 +127,12 @@ static void check_pass(const hs_architecture *architecture, hs_products products
 
 /* ---- architectures ---- */
 
-/* layers, heads, hidden, head width, ffn, positions, types, vocabulary, key-value heads */
-static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20, 0};
-static const hs_shape large = {3,          4, 256, 64, 300,
-                               TOKENS_MAX, 2, 20,  0}; /* enough work for threads to share */
-static const hs_shape padded = {3,          3, 42, 14, 1024,
-                                TOKENS_MAX, 2, 20, 0}; /* rows that would be pages apart */
-static const hs_shape *shape = &small;                 /* of the architectures below */
 static const size_t lengths[] = {1, 2, 17, 70, 150};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
-static hs_architecture architecture_plain(void)
-{
-    return random_architecture(shape, shape->hidden);
-}
-
-static hs_architecture architecture_gelu_tanh(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.activation = HS_GELU_TANH;
-    return architecture;
-}
-
-static hs_architecture architecture_quick_gelu(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.activation = HS_QUICK_GELU;
-    return architecture;
-}
-
-static hs_architecture architecture_relu(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.activation = HS_RELU;
-    return architecture;
-}
-
-static hs_architecture architecture_silu(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.activation = HS_SILU;
-    return architecture;
-}
-
-static hs_architecture architecture_tanh(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.activation = HS_TANH;
-    return architecture;
-}
-
-/* ELECTRA's narrow embedding, and one wider than everything else. */
-static hs_architecture architecture_projected(void)
-{
-    return random_architecture(shape, 10);
-}
-
-static hs_architecture architecture_projected_from_wide(void)
-{
-    return random_architecture(shape, 200);
-}
-
-/* An architecture without positions, types or biases. */
-static hs_architecture architecture_bare(void)
-{
-    hs_architecture architecture = architecture_plain();
-    const hs_tensor none = {0};
-    architecture.shape.n_types = 0;
-    architecture.embedding.type = architecture.embedding.position = architecture.embedding.norm.beta = none;
-    for (size_t l = 0; l < shape->n_layers; l++) {
-        hs_layer *layer = &architecture.layers[l];
-        layer->query.bias = layer->key.bias = layer->value.bias = layer->output.bias = none;
-        layer->ffn_in.bias = layer->ffn_out.bias = none;
-        layer->attention_norm.beta = layer->ffn_norm.beta = none;
-    }
-    return architecture;
-}
-
-/* RoBERTa: id 3, which our texts hold, is padding. */
-static hs_architecture architecture_padding(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.embedding.position_offset = 4;
-    architecture.embedding.position = random_tensor(shape->n_positions + 4, shape->hidden, 0, 0.5F);
-    return architecture;
-}
-
-/* BART: id 3 is a token like others; words are scaled. */
-static hs_architecture architecture_counted_padding(void)
-{
-    hs_architecture architecture = architecture_padding();
-    architecture.embedding.counts_padding = true;
-    architecture.embedding.scale = 7;
-    return architecture;
-}
-
-/* M2M100: id 3 is padding, whose row is 0. */
-static hs_architecture architecture_sinusoids(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.embedding.position = (hs_tensor){0};
-    architecture.embedding.sinusoids = HS_SINUSOIDS_M2M;
-    architecture.embedding.position_offset = 4;
-    architecture.embedding.norm = (hs_norm){0};
-    return architecture;
-}
-
-static hs_architecture architecture_sinusoids_of_marian(void)
-{
-    hs_architecture architecture = architecture_sinusoids();
-    architecture.embedding.sinusoids = HS_SINUSOIDS_MARIAN;
-    architecture.embedding.position_offset = 0;
-    return architecture;
-}
-
-static hs_architecture architecture_token_dropout(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.embedding.token_dropout = 0.12;
-    architecture.embedding.mask_id = 8;
-    architecture.embedding.norm = (hs_norm){0};
-    return architecture;
-}
-
-/* MPNet. */
-static hs_architecture architecture_distance_bias(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.score_bias = (hs_score_bias){
-        .table = random_tensor(32, shape->n_heads, 0, 1), .n_buckets = 32, .n_distances = 128};
-    return architecture;
-}
-
-/* T5's encoder: a gate, scores that are not scaled, and few buckets of few distances. */
-static hs_architecture architecture_t5(void)
-{
-    hs_architecture architecture = architecture_bare();
-    architecture.norms_before = true;
-    architecture.score_divisor = 1;
-    architecture.activation = HS_GELU_TANH;
-    architecture.score_bias =
-        (hs_score_bias){.table = random_tensor(10, shape->n_heads, 0, 1), .n_buckets = 10, .n_distances = 20};
-    architecture.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
-    for (size_t l = 0; l < shape->n_layers; l++)
-        architecture.layers[l].ffn_gate.weight = random_tensor(shape->ffn, shape->hidden, 0, 0.1F);
-    return architecture;
-}
-
-/* Three heads: slopes of two, and one in between. */
-static hs_architecture architecture_alibi(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.alibi = true;
-    return architecture;
-}
-
-/* ALBERT: one layer's weights for all. */
-static hs_architecture architecture_shared(void)
-{
-    hs_architecture architecture = random_architecture(shape, 16);
-    architecture.activation = HS_GELU_TANH;
-    architecture.layers[1] = architecture.layers[2] = (hs_layer){.same_as = 0};
-    return architecture;
-}
-
-static hs_architecture architecture_gated(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.activation = HS_SILU;
-    for (size_t l = 0; l < shape->n_layers; l++)
-        architecture.layers[l].ffn_gate = random_dense(shape->ffn, shape->hidden);
-    return architecture;
-}
-
-static hs_architecture architecture_rotated(void)
-{
-    hs_architecture architecture = architecture_plain();
-    for (size_t l = 0; l < shape->n_layers; l++)
-        architecture.layers[l].rotation_base = l == 1 ? 100 : 10000;
-    return architecture;
-}
-
-static hs_architecture architecture_yarn(void)
-{
-    hs_architecture architecture = architecture_rotated();
-    architecture.rotary = (hs_rotary){.factor = 4, .low = 1, .high = 4, .by_column = true, .amplitude = 1.2};
-    return architecture;
-}
-
-/* Some texts of the tests have more tokens than the positions of the training. */
-static hs_architecture architecture_longrope(void)
-{
-    static float divisors[256];
-    hs_architecture architecture = architecture_rotated();
-    for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++)
-        divisors[i] = 1 + (float)i / 8;
-    architecture.rotary = (hs_rotary){.original_positions = 20, .amplitude = 1.1, .divisors = divisors};
-    return architecture;
-}
-
-/* As of Gemma 3, whose layers with a window rotate unscaled. */
-static hs_architecture architecture_partly_longrope(void)
-{
-    hs_architecture architecture = architecture_longrope();
-    architecture.layers[1].rotation_unscaled = true;
-    return architecture;
-}
-
-/* No text is long. */
-static hs_architecture architecture_short_longrope(void)
-{
-    hs_architecture architecture = architecture_longrope();
-    architecture.rotary.original_positions = shape->n_positions;
-    return architecture;
-}
-
-static hs_architecture architecture_interleaved(void)
-{
-    hs_architecture architecture = architecture_rotated();
-    architecture.rotary.interleaved = true;
-    return architecture;
-}
-
-/* Windows: one neighbour in the first layer, 16 in the second, and none in the others. */
-static hs_architecture architecture_windows(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.layers[0].window = 1;
-    architecture.layers[1].window = 16;
-    return architecture;
-}
-
-/* ESM: norms before every block, and a final one. */
-static hs_architecture architecture_norms_before(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.norms_before = true;
-    architecture.final_norm = random_norm(shape->hidden);
-    return architecture;
-}
-
-/* OLMo 2: norms of what the blocks add, and of the queries and keys of all heads. */
-static hs_architecture architecture_norms_of_updates(void)
-{
-    hs_architecture architecture = architecture_norms_before();
-    architecture.qk_norms_whole = true;
-    for (size_t l = 0; l < shape->n_layers; l++) {
-        hs_layer *layer = &architecture.layers[l];
-        layer->rotation_base = 10000;
-        layer->attention_norm = (hs_norm){0};
-        layer->attention_out_norm = random_norm(shape->hidden);
-        layer->ffn_out_norm = random_norm(shape->hidden);
-        layer->query_norm = random_norm(shape->hidden);
-        layer->key_norm = random_norm(shape->hidden);
-    }
-    return architecture;
-}
-
-/* Gemma 2: RMS norms would need another reference; caps, a divisor of its own, and norms around 1. */
-static hs_architecture architecture_caps(void)
-{
-    hs_architecture architecture = architecture_norms_of_updates();
-    architecture.causal = true;
-    architecture.score_divisor = 2;
-    architecture.score_cap = 0.5;
-    for (size_t l = 0; l < shape->n_layers; l++) {
-        architecture.layers[l].attention_out_norm.offset = architecture.layers[l].ffn_norm.offset = 1;
-        architecture.layers[l].window = l == 1 ? 5 : 0;
-    }
-    return architecture;
-}
-
-/* ModernBERT: all of it at once, the first norm the identity, no biases. */
-static hs_architecture architecture_modern(void)
-{
-    hs_architecture architecture = architecture_bare();
-    architecture.norms_before = true;
-    architecture.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
-    for (size_t l = 0; l < shape->n_layers; l++) {
-        hs_layer *layer = &architecture.layers[l];
-        layer->ffn_gate.weight = random_tensor(shape->ffn, shape->hidden, 0, 0.1F);
-        layer->window = l == 0 ? 0 : 5;
-        layer->rotation_base = l == 0 ? 160000 : 10000;
-    }
-    architecture.layers[0].attention_norm = (hs_norm){0};
-    return architecture;
-}
-
-/* DeBERTa-v3: keys and queries of distances are those of tokens; layers share them where they share weights.
- */
-static hs_architecture architecture_relative(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.relative = (hs_relative){.table = random_tensor(2 * 24, shape->hidden, 0, 0.5F),
-                                          .norm = random_norm(shape->hidden),
-                                          .span = 24,
-                                          .n_buckets = 24,
-                                          .n_distances = 100,
-                                          .c2p = true,
-                                          .p2c = true,
-                                          .n_addends = 3};
-    for (size_t l = 0; l < shape->n_layers; l++) {
-        architecture.layers[l].position_key = architecture.layers[l].key;
-        architecture.layers[l].position_query = architecture.layers[l].query;
-    }
-    architecture.layers[1].same_as = 0;
-    return architecture;
-}
-
-/* One addend beside content, in some layers, every distance up to 40 in a row of its own; a bias on top. */
-static hs_architecture architecture_relative_alone(bool keys)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.alibi = true;
-    architecture.relative = (hs_relative){.table = random_tensor(2 * 40, shape->hidden, 0, 0.5F),
-                                          .span = 40,
-                                          .n_distances = 40,
-                                          .c2p = keys,
-                                          .p2c = !keys,
-                                          .n_addends = 2};
-    for (size_t l = 1; l < shape->n_layers; l++)
-        *(keys ? &architecture.layers[l].position_key : &architecture.layers[l].position_query) =
-            random_dense(shape->hidden, shape->hidden);
-    return architecture;
-}
-
-static hs_architecture architecture_relative_keys(void)
-{
-    return architecture_relative_alone(true);
-}
-
-static hs_architecture architecture_relative_queries(void)
-{
-    return architecture_relative_alone(false);
-}
-
-static hs_architecture architecture_convolution(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.convolution = (hs_convolution){random_dense(shape->hidden, 5 * shape->hidden),
-                                                random_norm(shape->hidden), HS_RELU, 5};
-    return architecture;
-}
-
-/* Windows, biases and shared weights in one: no model we know of, but nothing in an architecture forbids it.
- */
-static hs_architecture architecture_mixed(void)
-{
-    hs_architecture architecture = architecture_rotated();
-    architecture.score_bias = (hs_score_bias){
-        .table = random_tensor(32, shape->n_heads, 0, 1), .n_buckets = 32, .n_distances = 128};
-    architecture.layers[2].same_as = 0;
-    architecture.layers[1].window = 3;
-    architecture.layers[2].window = 30;
-    return architecture;
-}
-
-static const struct {
-    const char *name;
-    hs_architecture (*make)(void);
-} architectures[] = {
-    {"plain", architecture_plain},
-    {"gelu tanh", architecture_gelu_tanh},
-    {"quick gelu", architecture_quick_gelu},
-    {"relu", architecture_relu},
-    {"silu", architecture_silu},
-    {"tanh", architecture_tanh},
-    {"projected", architecture_projected},
-    {"projected from wide", architecture_projected_from_wide},
-    {"bare", architecture_bare},
-    {"padding", architecture_padding},
-    {"counted padding", architecture_counted_padding},
-    {"sinusoids", architecture_sinusoids},
-    {"YaRN", architecture_yarn},
-    {"LongRoPE", architecture_longrope},
-    {"LongRoPE, a layer unscaled", architecture_partly_longrope},
-    {"LongRoPE, short texts", architecture_short_longrope},
-    {"Marian's sinusoids", architecture_sinusoids_of_marian},
-    {"token dropout", architecture_token_dropout},
-    {"distance bias", architecture_distance_bias},
-    {"t5", architecture_t5},
-    {"alibi", architecture_alibi},
-    {"shared", architecture_shared},
-    {"gated", architecture_gated},
-    {"rotated", architecture_rotated},
-    {"interleaved", architecture_interleaved},
-    {"windows", architecture_windows},
-    {"norms before", architecture_norms_before},
-    {"norms of updates", architecture_norms_of_updates},
-    {"caps", architecture_caps},
-    {"modern", architecture_modern},
-    {"relative", architecture_relative},
-    {"relative keys", architecture_relative_keys},
-    {"relative queries", architecture_relative_queries},
-    {"convolution", architecture_convolution},
-    {"mixed", architecture_mixed},
-};
-enum { N_ARCHITECTURES = sizeof architectures / sizeof *architectures };
-
 START_TEST(architectures_agree_with_doubles)
 {
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_architecture architecture = random_architectures[_i].make();
     for (size_t t = 0; t < N_LENGTHS; t++)
         check_pass(&architecture, HS_PRODUCTS_NATIVE, lengths[t], NULL, 0);
     check_pass(&architecture, HS_PRODUCTS_CBLAS, 33, NULL, 0);
@@ -537,11 +141,11 @@ END_TEST
 
 START_TEST(padded_rows_agree_with_doubles)
 {
-    shape = &padded;
-    const hs_architecture architecture = architectures[_i].make();
+    random_shape = &random_padded;
+    const hs_architecture architecture = random_architectures[_i].make();
     check_pass(&architecture, HS_PRODUCTS_NATIVE, 17, NULL, 0);
     check_pass(&architecture, HS_PRODUCTS_CBLAS, 17, NULL, 0);
-    shape = &small;
+    random_shape = &random_small;
 }
 END_TEST
 
@@ -556,7 +160,7 @@ static size_t tap_floats(const hs_capture *capture, hs_tap tap)
 /* Panels and tiles have other widths in each. */
 START_TEST(every_instruction_set_agrees_with_doubles)
 {
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_architecture architecture = random_architectures[_i].make();
     const hs__kernels *kernels;
     for (size_t set = 1; (kernels = hs__kernels_at(set)); set++) { /* 0 is what all other tests run on */
         runtime->kernels = kernels;
@@ -568,8 +172,8 @@ END_TEST
 
 START_TEST(threads_change_no_bit)
 {
-    shape = &large;
-    const hs_architecture architecture = architectures[_i].make();
+    random_shape = &random_large;
+    const hs_architecture architecture = random_architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *alone = pass(engine, 150, EVERYTHING, NULL, 0, 1);
     hs_capture *shared = pass(engine, 150, EVERYTHING, NULL, 0, 3);
@@ -578,13 +182,13 @@ START_TEST(threads_change_no_bit)
     hs_capture_destroy(alone);
     hs_capture_destroy(shared);
     hs_engine_destroy(engine);
-    shape = &small;
+    random_shape = &random_small;
 }
 END_TEST
 
 START_TEST(engines_survive_every_refused_allocation)
 {
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_architecture architecture = random_architectures[_i].make();
     const hs_engine_options options = {0};
     const size_t live = chaos_live();
     bool refused = true;
@@ -608,7 +212,7 @@ static const uint16_t one[] = {1};
  * are not kept. */
 START_TEST(an_array_does_not_depend_on_what_else_is_kept)
 {
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_architecture architecture = random_architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *all = pass(engine, 150, EVERYTHING, NULL, 0, 1);
     for (hs_tap tap = 0; tap < HS_TAP_CROSS_STATE; tap++) {
@@ -626,8 +230,9 @@ END_TEST
 START_TEST(the_size_of_caches_changes_no_bit)
 {
     static const size_t tokens[] = {1, 33, 64, 150};
-    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false};
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_intervention identity = {one, 1,     one,  1, HS_INTERVENE_IDENTITY, 0, NULL, NULL,
+                                      0,   false, NULL, 0};
+    const hs_architecture architecture = random_architectures[_i].make();
     const hs__kernels *kernels;
     for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
         for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
@@ -681,7 +286,7 @@ static void check_maps_again(const hs_engine *engine, const hs_capture *c)
 
 START_TEST(maps_are_computed_again_with_the_same_bits)
 {
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_architecture architecture = random_architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     for (size_t t = 0; t < N_LENGTHS; t++) {
         hs_capture *c = pass(engine, lengths[t], EVERYTHING, NULL, 0, 1);
@@ -700,20 +305,20 @@ static const struct {
     hs_intervention list[3];
     size_t n;
 } interventions[] = {
-    {{{one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}}, 1},
-    {{{outer, 2, one, 1, HS_INTERVENE_SCALE, -1.5F, NULL, NULL, 0, false}}, 1},
-    {{{outer, 2, outer, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false}}, 1},
-    {{{one, 1, hs_all_numbers, 3, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false}}, 1},
-    {{{outer, 2, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false}}, 1},
-    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false},
-      {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false},
-      {hs_all_numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false}},
+    {{{one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0}}, 1},
+    {{{outer, 2, one, 1, HS_INTERVENE_SCALE, -1.5F, NULL, NULL, 0, false, NULL, 0}}, 1},
+    {{{outer, 2, outer, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false, NULL, 0}}, 1},
+    {{{one, 1, hs_all_numbers, 3, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false, NULL, 0}}, 1},
+    {{{outer, 2, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false, NULL, 0}}, 1},
+    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false, NULL, 0},
+      {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false, NULL, 0},
+      {hs_all_numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false, NULL, 0}},
      3},
-    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false},
-      {hs_all_numbers, 3, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
+    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false, NULL, 0},
+      {hs_all_numbers, 3, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0}},
      2},
-    {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_SCALE, 0, NULL, NULL, 0, false},
-      {hs_all_numbers, 0, hs_all_numbers, 0, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
+    {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_SCALE, 0, NULL, NULL, 0, false, NULL, 0},
+      {hs_all_numbers, 0, hs_all_numbers, 0, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0}},
      2},
 };
 enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
@@ -742,8 +347,8 @@ static size_t maps_floats(const hs_capture *c)
 
 START_TEST(a_scale_of_1_changes_no_bit)
 {
-    const hs_intervention nothing = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_SCALE, 1, NULL,
-                                     NULL,           0, false};
+    const hs_intervention nothing = {
+        hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_SCALE, 1, NULL, NULL, 0, false, NULL, 0};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1),
@@ -770,7 +375,7 @@ START_TEST(equal_outputs_have_no_centred_similarity)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             runtime->kernels = kernels;
             hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
-            const hs_intervention change = {one, 1, one, 1, kinds[k], 0, NULL, NULL, 0, false};
+            const hs_intervention change = {one, 1, one, 1, kinds[k], 0, NULL, NULL, 0, false, NULL, 0};
             hs_capture *got = pass(engine, 70, EVERYTHING, &change, 1, 1);
             const float *S = hs_capture_at(got, HS_TAP_CENTERED_SIMILARITY, 1, 1);
             size_t n_wrong = 0;
@@ -793,7 +398,7 @@ START_TEST(changed_outputs_in_the_last_layer_change_no_map)
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1);
     for (size_t k = 0; k < 3; k++) {
-        const hs_intervention change = {last, 1, one, 1, kinds[k], 2, NULL, NULL, 0, false};
+        const hs_intervention change = {last, 1, one, 1, kinds[k], 2, NULL, NULL, 0, false, NULL, 0};
         hs_capture *changed = pass(engine, 31, EVERYTHING, &change, 1, 1);
         assert_same_bits(plain, changed, HS_TAP_ATTENTION, maps_floats(plain));
         for (size_t h = 0; h < 3; h++)
@@ -811,10 +416,11 @@ END_TEST
 /* Zero is zero whatever it replaces, and two orders of one list are one list. */
 START_TEST(the_order_of_interventions_does_not_matter)
 {
-    const hs_intervention there[] = {{one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false},
-                                     {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false},
-                                     {one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false},
-                                     {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false}};
+    const hs_intervention there[] = {
+        {one, 1, one, 1, HS_INTERVENE_SCALE, 3, NULL, NULL, 0, false, NULL, 0},
+        {one, 1, hs_all_numbers, 3, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false, NULL, 0},
+        {one, 1, outer, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0},
+        {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false, NULL, 0}};
     const hs_intervention back[] = {there[3], there[2], there[1], there[0]};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
@@ -830,11 +436,61 @@ START_TEST(the_order_of_interventions_does_not_matter)
 }
 END_TEST
 
+/* ---- additions to states ---- */
+
+static const uint16_t both_ends[] = {0, 3}, second_state[] = {1}, inner_states[] = {1, 2};
+static const size_t some_positions[] = {0, 3, 4};
+
+/* Additions to every state: some by a vector of each, one at some positions, two to the same. */
+static size_t additions_make(hs_intervention ret[3])
+{
+    static float vectors[2 * 512];
+    const size_t H = random_shape->hidden;
+    ck_assert_uint_le(H, 512);
+    for (size_t i = 0; i < 2 * H; i++)
+        vectors[i] = (float)(i * 37 % 101) / 50 - 1;
+    ret[0] = (hs_intervention){both_ends, 2,     NULL,    0,    HS_INTERVENE_ADD, 1.5F, NULL, some_positions,
+                               3,         false, vectors, 2 * H};
+    ret[1] = (hs_intervention){inner_states, 2,    NULL, 0,     HS_INTERVENE_ADD, -0.5F,
+                               NULL,         NULL, 0,    false, vectors + 1,      H};
+    ret[2] = (hs_intervention){
+        second_state, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, some_positions + 1, 1, false, vectors + 2, H};
+    return 3;
+}
+
+START_TEST(additions_agree_with_doubles)
+{
+    const hs_architecture architecture = random_architectures[_i].make();
+    hs_intervention list[3];
+    const size_t n = additions_make(list);
+    check_pass(&architecture, HS_PRODUCTS_NATIVE, 5, list, n);
+    check_pass(&architecture, HS_PRODUCTS_NATIVE, 70, list, n);
+}
+END_TEST
+
+START_TEST(additions_of_factor_0_change_no_bit)
+{
+    const hs_architecture architecture = random_architectures[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_intervention list[3];
+    const size_t n = additions_make(list);
+    for (size_t i = 0; i < n; i++)
+        list[i].factor = i % 2 ? 0.0F : -0.0F;
+    hs_capture *plain = pass(engine, 33, EVERYTHING, NULL, 0, 1),
+               *changed = pass(engine, 33, EVERYTHING, list, n, 1);
+    assert_same_bits(plain, changed, HS_TAP_ATTENTION, maps_floats(plain));
+    assert_same_bits(plain, changed, HS_TAP_HIDDEN_STATE, 4 * 33 * plain->hidden);
+    hs_capture_destroy(plain);
+    hs_capture_destroy(changed);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
 /* Texts of one pass have their own interventions. */
 START_TEST(interventions_stay_in_their_sequence)
 {
-    const hs_intervention zero = {hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_ZERO, 0, NULL,
-                                  NULL,           0, false};
+    const hs_intervention zero = {
+        hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0};
     const hs_architecture architecture = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     const hs_selection all = {hs_all_numbers, 3, hs_all_numbers, 3, EVERYTHING, 0};
@@ -845,13 +501,13 @@ START_TEST(interventions_stay_in_their_sequence)
     for (size_t s = 0; s < 2; s++) {
         both[s] = (hs_sequence){
             .ids = ids, .types = types, .n_tokens = 25, .interventions = &zero, .n_interventions = s};
-        ck_assert_int_eq(hs_capture_create(runtime, shape, &all, 25, &both[s].capture, NULL), HS_OK);
+        ck_assert_int_eq(hs_capture_create(runtime, random_shape, &all, 25, &both[s].capture, NULL), HS_OK);
     }
     ck_assert_int_eq(hs_workspace_create(engine, 50, &ws, NULL), HS_OK);
     ck_assert_int_eq(hs_engine_compute(engine, ws, both, 2, NULL, NULL, NULL), HS_OK);
     for (size_t s = 0; s < 2; s++) {
         assert_same_bits(both[s].capture, alone[s], HS_TAP_ATTENTION, maps_floats(alone[s]));
-        assert_same_bits(both[s].capture, alone[s], HS_TAP_HIDDEN_STATE, 4 * 25 * shape->hidden);
+        assert_same_bits(both[s].capture, alone[s], HS_TAP_HIDDEN_STATE, 4 * 25 * random_shape->hidden);
         hs_capture_destroy(both[s].capture);
         hs_capture_destroy(alone[s]);
     }
@@ -904,9 +560,10 @@ static void assert_same_from(const hs_capture *a, const hs_capture *b, size_t ma
 START_TEST(a_start_in_a_layer_changes_no_bit)
 {
     static const uint16_t last[] = {2}, second[] = {1};
-    const hs_architecture architecture = architectures[_i].make();
+    const hs_architecture architecture = random_architectures[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_DEFAULT);
-    const hs_intervention above = {last, 1, hs_all_numbers, 2, HS_INTERVENE_MEAN, 0, NULL, NULL, 0, false};
+    const hs_intervention above = {last, 1,     hs_all_numbers, 2, HS_INTERVENE_MEAN, 0, NULL, NULL,
+                                   0,    false, NULL,           0};
     hs_capture *whole = pass(engine, 25, EVERYTHING, &above, 1, 1);
     for (size_t layer = 0; layer < 3; layer++) {
         hs_capture *from = pass_from(engine, whole, (hs_start){.layer = layer}, &above);
@@ -922,7 +579,7 @@ START_TEST(a_start_in_a_layer_changes_no_bit)
     }
     hs_capture_destroy(whole);
 
-    const hs_intervention off = {second, 1, second, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false};
+    const hs_intervention off = {second, 1, second, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0};
     hs_capture *changed = pass(engine, 25, EVERYTHING, &off, 1, 1);
     whole = pass(engine, 25, EVERYTHING, NULL, 0, 1);
     const hs_start without = {
@@ -931,6 +588,27 @@ START_TEST(a_start_in_a_layer_changes_no_bit)
     assert_same_from(from, changed, 2, 2);
     hs_capture_destroy(from);
     hs_capture_destroy(changed);
+    hs_capture_destroy(whole);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* An addition is in the state of a pass with it, and not in that of a pass without. */
+START_TEST(a_start_at_an_addition_adds_once)
+{
+    const hs_architecture architecture = random_architectures[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_DEFAULT);
+    hs_intervention list[3];
+    additions_make(list);
+    hs_capture *plain = pass(engine, 25, EVERYTHING, NULL, 0, 1),
+               *whole = pass(engine, 25, EVERYTHING, &list[1], 1, 1);
+    for (int unchanged = 0; unchanged < 2; unchanged++) {
+        const hs_start start = {.layer = 1, .unchanged = unchanged};
+        hs_capture *from = pass_from(engine, unchanged ? plain : whole, start, &list[1]);
+        assert_same_from(from, whole, 1, 1);
+        hs_capture_destroy(from);
+    }
+    hs_capture_destroy(plain);
     hs_capture_destroy(whole);
     hs_engine_destroy(engine);
 }
@@ -963,7 +641,7 @@ START_TEST(unsound_starts_are_refused)
         {{&starts[5], &starts[5]}, "only a decoder starts behind cross heads, with their outputs"},
     };
     hs_capture *capture = NULL;
-    ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &capture, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, random_shape, &none, 4, &capture, NULL), HS_OK);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         hs_sequence sequences[2];
         for (size_t i = 0; i < 2; i++)
@@ -982,12 +660,15 @@ START_TEST(unsound_interventions_are_refused)
 {
     static const uint16_t descending[] = {1, 0}, beyond[] = {3}, beyond_last[] = {4};
     static const size_t outside[] = {1, 4}, twice[] = {2, 2};
+    static const float vector[1024] = {1, 1e30F};
+    const size_t H = random_shape->hidden;
+    static const char needs[] = "an addition needs a vector of the hidden size, 42";
     const hs_selection none = {0}, outputs = {one, 1, one, 1, HS_KEEP(HEAD_OUTPUT), 0},
                        states = {one, 1, one, 1, HS_KEEP(HIDDEN_STATE), 0};
     hs_capture *captures[3] = {NULL};
-    ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &captures[0], NULL), HS_OK);
-    ck_assert_int_eq(hs_capture_create(NULL, shape, &outputs, 4, &captures[1], NULL), HS_OK);
-    ck_assert_int_eq(hs_capture_create(NULL, shape, &states, 4, &captures[2], NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, random_shape, &none, 4, &captures[0], NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, random_shape, &outputs, 4, &captures[1], NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, random_shape, &states, 4, &captures[2], NULL), HS_OK);
     const hs_sequence unknown = {.ids = ids, .n_tokens = 4},
                       shorter = {.ids = ids, .n_tokens = 3, .capture = captures[1]},
                       heads = {.ids = ids, .n_tokens = 4, .capture = captures[1]},
@@ -996,35 +677,45 @@ START_TEST(unsound_interventions_are_refused)
         hs_intervention list[2];
         const char *text;
     } cases[] = {
-        {{{beyond, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
+        {{{beyond, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0}},
          "an intervention's layers must be ascending and below 3"},
-        {{{one, 1, descending, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false}},
+        {{{one, 1, descending, 2, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, false, NULL, 0}},
          "an intervention's heads must be ascending and below 3"},
-        {{{one, 1, one, 1, HS_INTERVENE_SCALE, NAN, NULL, NULL, 0, false}},
+        {{{one, 1, one, 1, HS_INTERVENE_SCALE, NAN, NULL, NULL, 0, false, NULL, 0}},
          "an intervention's factor must be a finite number"},
-        {{{one, 1, one, 1, HS_INTERVENE_SCALE, INFINITY, NULL, NULL, 0, false}},
+        {{{one, 1, one, 1, HS_INTERVENE_SCALE, INFINITY, NULL, NULL, 0, false, NULL, 0}},
          "an intervention's factor must be a finite number"},
-        {{{hs_all_numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false},
-          {outer, 2, hs_all_numbers, 3, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false}},
+        {{{hs_all_numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0, NULL, NULL, 0, false, NULL, 0},
+          {outer, 2, hs_all_numbers, 3, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, false, NULL, 0}},
          "head 0 of layer 0 is asked to be uniform and the identity: choose one"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &unknown, NULL, 0, false}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &unknown, NULL, 0, false, NULL, 0}},
          "a patch needs another text's pass, which only a single text has"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &shorter, NULL, 0, false}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &shorter, NULL, 0, false, NULL, 0}},
          "a patch is from a text of 3 tokens, but the text has 4"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, outside, 2, false}},
-         "a patch's positions must be ascending and below 4"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, twice, 2, false}},
-         "a patch's positions must be ascending and below 4"},
-        {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_PATCH, 0, &heads, NULL, 0, false}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, outside, 2, false, NULL, 0}},
+         "an intervention's positions must be ascending and below 4"},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &heads, twice, 2, false, NULL, 0}},
+         "an intervention's positions must be ascending and below 4"},
+        {{{hs_all_numbers, 3, one, 1, HS_INTERVENE_PATCH, 0, &heads, NULL, 0, false, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &hidden, NULL, 0, false}},
+        {{{one, 1, one, 1, HS_INTERVENE_PATCH, 0, &hidden, NULL, 0, false, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{hs_all_numbers, 3, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &heads, NULL, 0, false}},
+        {{{hs_all_numbers, 3, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &heads, NULL, 0, false, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{one, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0, false}},
+        {{{one, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0, false, NULL, 0}},
          "the pass that a patch is from does not keep what it takes"},
-        {{{beyond_last, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0, false}},
+        {{{beyond_last, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &hidden, NULL, 0, false, NULL, 0}},
          "an intervention's layers must be ascending and below 4"},
+        {{{beyond_last, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, vector, H}},
+         "an intervention's layers must be ascending and below 4"},
+        {{{one, 1, NULL, 0, HS_INTERVENE_ADD, NAN, NULL, NULL, 0, false, vector, H}},
+         "an intervention's factor must be a finite number"},
+        {{{one, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, outside, 2, false, vector, H}},
+         "an intervention's positions must be ascending and below 4"},
+        {{{one, 1, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, NULL, H}}, needs},
+        {{{hs_all_numbers, 3, NULL, 0, HS_INTERVENE_ADD, 1, NULL, NULL, 0, false, vector, 2 * H}}, needs},
+        {{{one, 1, NULL, 0, HS_INTERVENE_ADD, 1e10F, NULL, NULL, 0, false, vector, H}},
+         "the vector to add, times its factor, is not within the range of floats"},
     };
     const hs_architecture architecture = architecture_plain();
     hs_capture *capture = captures[0];
@@ -1223,42 +914,6 @@ END_TEST
 
 /* ---- decoders ---- */
 
-/* T5's, with few buckets before a token. Its query weights are smaller by sqrt(d), as in T5, whose scores are
- * not divided. */
-static hs_architecture decoder_t5(void)
-{
-    const size_t H = shape->hidden;
-    hs_architecture architecture = architecture_t5();
-    architecture.score_bias.one_sided = true;
-    random_decoder(&architecture);
-    for (size_t block = 0; block < hs_architecture_blocks(&architecture); block++)
-        architecture.layers[block].query.weight =
-            random_tensor(H, H, 0, 1 / sqrtf((float)(H * shape->head_width)));
-    return architecture;
-}
-
-/* The same with is_causal false: it sees both ways, but has no buckets behind a token. */
-static hs_architecture decoder_both_ways(void)
-{
-    hs_architecture architecture = decoder_t5();
-    architecture.causal = false;
-    return architecture;
-}
-
-/* BART's. */
-static hs_architecture decoder_bart(void)
-{
-    hs_architecture architecture = architecture_plain();
-    architecture.embedding.position_offset = 2;
-    architecture.embedding.counts_padding = true;
-    architecture.embedding.position = random_tensor(TOKENS_MAX + 2, shape->hidden, 0, 0.5F);
-    random_decoder(&architecture);
-    return architecture;
-}
-
-static hs_architecture (*const decoders[])(void) = {decoder_t5, decoder_both_ways, decoder_bart};
-enum { N_DECODERS = sizeof decoders / sizeof *decoders };
-
 /* Lengths of targets and sources. */
 static const size_t two_texts[][2] = {{1, 1}, {17, 5}, {5, 17}, {1, 70}, {70, 150}, {150, 33}};
 enum { N_TWO_TEXTS = sizeof two_texts / sizeof *two_texts };
@@ -1269,7 +924,7 @@ static hs_sequence target_make(size_t T, size_t n_memory)
     return (hs_sequence){.ids = ids,
                          .types = types,
                          .n_tokens = T,
-                         .memory = random_tensor(n_memory, shape->hidden, 0, 1).data,
+                         .memory = random_tensor(n_memory, random_shape->hidden, 0, 1).data,
                          .n_memory = n_memory};
 }
 
@@ -1307,7 +962,7 @@ static void check_target(const hs_engine *engine, hs_sequence *target, bool cros
 
 START_TEST(decoders_agree_with_doubles)
 {
-    const hs_architecture architecture = decoders[_i]();
+    const hs_architecture architecture = random_decoders[_i].make();
     for (hs_products products = HS_PRODUCTS_NATIVE; products <= HS_PRODUCTS_CBLAS; products++) {
         hs_engine *engine = engine_make(&architecture, products);
         for (size_t t = 0; t < N_TWO_TEXTS; t++)
@@ -1322,19 +977,19 @@ END_TEST
 
 START_TEST(large_decoders_agree_with_doubles)
 {
-    shape = &large;
-    const hs_architecture architecture = decoders[_i]();
+    random_shape = &random_large;
+    const hs_architecture architecture = random_decoders[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_sequence target = target_make(150, 70);
     check_target(engine, &target, true);
     hs_engine_destroy(engine);
-    shape = &small;
+    random_shape = &random_small;
 }
 END_TEST
 
 START_TEST(maps_of_decoders_are_computed_again_with_the_same_bits)
 {
-    const hs_architecture architecture = decoders[_i]();
+    const hs_architecture architecture = random_decoders[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     for (size_t t = 0; t < N_TWO_TEXTS; t++)
         for (size_t cross = 0; cross < 2; cross++) {
@@ -1350,13 +1005,13 @@ END_TEST
 /* A list meets the heads of one kind only. */
 START_TEST(interventions_in_decoders_agree_with_doubles)
 {
-    const hs_architecture architecture = decoders[_i % N_DECODERS]();
+    const hs_architecture architecture = random_decoders[_i % (int)n_random_decoders].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_intervention list[6];
     size_t n = 0;
-    for (size_t i = 0; i < interventions[_i / N_DECODERS].n; i++)
+    for (size_t i = 0; i < interventions[_i / (int)n_random_decoders].n; i++)
         for (size_t cross = 0; cross < 2; cross++) {
-            list[n] = interventions[_i / N_DECODERS].list[i];
+            list[n] = interventions[_i / (int)n_random_decoders].list[i];
             list[n].cross = cross != i % 2;
             n += list[n].kind != HS_INTERVENE_IDENTITY || !list[n].cross;
         }
@@ -1377,9 +1032,23 @@ static void assert_same_captures(const hs_capture *a, const hs_capture *b)
         assert_same_bits(a, b, tap, tap_floats(a, tap));
 }
 
+START_TEST(additions_in_decoders_agree_with_doubles)
+{
+    const hs_architecture architecture = random_decoders[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+    hs_sequence target = target_make(17, 70);
+    hs_intervention list[3];
+    target.n_interventions = additions_make(list);
+    target.interventions = list;
+    check_target(engine, &target, false);
+    check_target(engine, &target, true);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
 START_TEST(targets_are_computed_alike_alone_and_together)
 {
-    const hs_architecture architecture = decoders[_i]();
+    const hs_architecture architecture = random_decoders[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_sequence together[] = {target_make(5, 70), target_make(31, 1), target_make(17, 33), {0}, {0}};
     together[3] = together[2]; /* neighbours share a memory */
@@ -1401,7 +1070,7 @@ END_TEST
 
 START_TEST(streamed_cross_maps_have_the_same_bits)
 {
-    const hs_architecture architecture = decoders[_i]();
+    const hs_architecture architecture = random_decoders[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_sequence cached = target_make(33, 50), streamed = cached;
     runtime->caches.second = SIZE_MAX;
@@ -1416,18 +1085,21 @@ START_TEST(streamed_cross_maps_have_the_same_bits)
 END_TEST
 
 /* A start behind the heads of a layer, its own or its cross heads; what is above has the same bits. A patch
- * of the layer's state is in the state already. */
+ * of the layer's state and additions to it are in the state already. */
 START_TEST(a_start_in_a_decoder_changes_no_bit)
 {
     static const uint16_t second[] = {1};
-    const hs_architecture architecture = decoders[_i / 2]();
+    const hs_architecture architecture = random_decoders[_i / 2].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
-    const size_t T = 25, n = T * shape->hidden;
+    const size_t T = 25, n = T * random_shape->hidden;
     hs_sequence other = target_make(T, 9), whole = target_make(T, 9);
     targets_pass(engine, &other, 1, false, 1);
-    const hs_intervention patch = {second, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &other, NULL, 0, false};
-    whole.interventions = &patch;
-    whole.n_interventions = 1;
+    hs_intervention list[4];
+    additions_make(list + 1);
+    list[0] =
+        (hs_intervention){second, 1, NULL, 0, HS_INTERVENE_PATCH_STATE, 0, &other, NULL, 0, false, NULL, 0};
+    whole.interventions = list;
+    whole.n_interventions = 4;
     targets_pass(engine, &whole, 1, _i % 2, 1);
     const hs_start start = {.layer = 1,
                             .state = hs_capture_input(whole.capture, 1),
@@ -1452,16 +1124,16 @@ END_TEST
  * states become those of the source wherever all heads of all layers are patched. */
 START_TEST(patches_of_cross_heads_take_cross_heads)
 {
-    const hs_architecture architecture = decoders[_i]();
+    const hs_architecture architecture = random_decoders[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_sequence source = target_make(17, 33), target = target_make(17, 70);
     targets_pass(engine, &source, 1, true, 1);
     const hs_intervention patch = {
-        hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_PATCH, 0, &source, NULL, 0, true};
+        hs_all_numbers, 3, hs_all_numbers, 3, HS_INTERVENE_PATCH, 0, &source, NULL, 0, true, NULL, 0};
     target.interventions = &patch;
     target.n_interventions = 1;
     targets_pass(engine, &target, 1, true, 1);
-    assert_same_bits(target.capture, source.capture, HS_TAP_LAST_STATE, 17 * shape->hidden);
+    assert_same_bits(target.capture, source.capture, HS_TAP_LAST_STATE, 17 * random_shape->hidden);
     assert_same_bits(target.capture, source.capture, HS_TAP_SIMILARITY,
                      tap_floats(source.capture, HS_TAP_SIMILARITY));
     hs_capture_destroy(target.capture);
@@ -1484,15 +1156,15 @@ START_TEST(unsound_targets_are_refused)
     const hs_architecture architecture = decoder_bart(), encoder = architecture_plain();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE),
               *other = engine_make(&encoder, HS_PRODUCTS_NATIVE);
-    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, true},
-                          zero = {one, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, true};
+    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0, true, NULL, 0},
+                          zero = {one, 1, one, 1, HS_INTERVENE_ZERO, 0, NULL, NULL, 0, true, NULL, 0};
     hs_sequence good = target_make(5, 7), bad;
     targets_pass(engine, &good, 1, true, 1);
     bad = good;
     bad.memory = NULL;
     refuse_target(engine, &bad, HS_INVALID, "a decoder needs the states of its encoder");
     bad = good;
-    bad.n_memory = TOKENS_MAX + 1;
+    bad.n_memory = RANDOM_TOKENS_MAX + 1;
     refuse_target(engine, &bad, HS_TOO_LARGE,
                   "301 tokens of the source are not within 1 and the model's 300");
     bad.n_memory = 6;
@@ -1509,8 +1181,8 @@ START_TEST(unsound_targets_are_refused)
     refuse_target(other, &bad, HS_INVALID, "the model has no cross heads and reads no memory");
     hs_capture_destroy(good.capture);
     bad = (hs_sequence){.ids = ids, .n_tokens = 5, .interventions = &zero, .n_interventions = 1};
-    const hs_selection all = hs_select_all(shape, HS_KEEP(ATTENTION));
-    ck_assert_int_eq(hs_capture_create(runtime, shape, &all, 5, &bad.capture, NULL), HS_OK);
+    const hs_selection all = hs_select_all(random_shape, HS_KEEP(ATTENTION));
+    ck_assert_int_eq(hs_capture_create(runtime, random_shape, &all, 5, &bad.capture, NULL), HS_OK);
     refuse_target(other, &bad, HS_INVALID, "the model has no cross heads and reads no memory");
     hs_capture_destroy(bad.capture);
     hs_engine_destroy(engine);
@@ -1537,7 +1209,7 @@ END_TEST
 
 START_TEST(a_decoder_states_its_bytes)
 {
-    const hs_architecture architecture = decoders[_i]();
+    const hs_architecture architecture = random_decoders[_i].make();
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     ck_assert_uint_eq(hs__decoder_bytes(&(hs_effects_reader){0}, 9), 0);
     for (size_t k = 0; k < N_TWO_TEXTS; k++) {
@@ -1558,8 +1230,8 @@ START_TEST(logits_are_scaled_where_the_head_says_so)
     enum { VOCABULARY = 20 };
     hs_architecture architecture = decoder_t5();
     architecture.predictor.decoder = architecture.embedding.word;
-    float plain[VOCABULARY], scaled[VOCABULARY];
-    const float *state = random_tensor(1, shape->hidden, 0, 1).data;
+    float plain[VOCABULARY] = {0}, scaled[VOCABULARY] = {0};
+    const float *state = random_tensor(1, random_shape->hidden, 0, 1).data;
     for (size_t i = 0; i < 2; i++) {
         architecture.predictor.scale = i ? 0.25 : 0;
         hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
@@ -1576,37 +1248,43 @@ int main(void)
     Suite *suite = suite_create("architectures");
     TCase *cases = tcase_create("against doubles");
     tcase_add_checked_fixture(cases, setup, teardown);
-    tcase_add_loop_test(cases, architectures_agree_with_doubles, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, padded_rows_agree_with_doubles, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, threads_change_no_bit, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, the_size_of_caches_changes_no_bit, 0, N_ARCHITECTURES);
-    tcase_add_loop_test(cases, maps_are_computed_again_with_the_same_bits, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, architectures_agree_with_doubles, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, padded_rows_agree_with_doubles, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, threads_change_no_bit, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, the_size_of_caches_changes_no_bit, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, maps_are_computed_again_with_the_same_bits, 0, (int)n_random_architectures);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
     tcase_add_test(cases, equal_outputs_have_no_centred_similarity);
     tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);
     tcase_add_test(cases, the_order_of_interventions_does_not_matter);
+    tcase_add_loop_test(cases, additions_agree_with_doubles, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, additions_of_factor_0_change_no_bit, 0, (int)n_random_architectures);
     tcase_add_test(cases, interventions_stay_in_their_sequence);
-    tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, (int)n_random_architectures);
+    tcase_add_loop_test(cases, a_start_at_an_addition_adds_once, 0, (int)n_random_architectures);
     tcase_add_test(cases, unsound_starts_are_refused);
     tcase_add_test(cases, unsound_interventions_are_refused);
     tcase_add_loop_test(cases, what_the_engine_cannot_do_is_refused_by_name, 0, N_UNSUPPORTED);
     tcase_add_test(cases, a_past_has_its_limits);
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
-    tcase_add_loop_test(cases, decoders_agree_with_doubles, 0, N_DECODERS);
-    tcase_add_loop_test(cases, large_decoders_agree_with_doubles, 0, N_DECODERS);
-    tcase_add_loop_test(cases, maps_of_decoders_are_computed_again_with_the_same_bits, 0, N_DECODERS);
-    tcase_add_loop_test(cases, interventions_in_decoders_agree_with_doubles, 0, N_DECODERS * N_INTERVENTIONS);
-    tcase_add_loop_test(cases, targets_are_computed_alike_alone_and_together, 0, N_DECODERS);
-    tcase_add_loop_test(cases, streamed_cross_maps_have_the_same_bits, 0, N_DECODERS);
-    tcase_add_loop_test(cases, a_start_in_a_decoder_changes_no_bit, 0, 2 * N_DECODERS);
-    tcase_add_loop_test(cases, patches_of_cross_heads_take_cross_heads, 0, N_DECODERS);
+    tcase_add_loop_test(cases, decoders_agree_with_doubles, 0, (int)n_random_decoders);
+    tcase_add_loop_test(cases, large_decoders_agree_with_doubles, 0, (int)n_random_decoders);
+    tcase_add_loop_test(cases, maps_of_decoders_are_computed_again_with_the_same_bits, 0,
+                        (int)n_random_decoders);
+    tcase_add_loop_test(cases, interventions_in_decoders_agree_with_doubles, 0,
+                        (int)n_random_decoders * N_INTERVENTIONS);
+    tcase_add_loop_test(cases, additions_in_decoders_agree_with_doubles, 0, (int)n_random_decoders);
+    tcase_add_loop_test(cases, targets_are_computed_alike_alone_and_together, 0, (int)n_random_decoders);
+    tcase_add_loop_test(cases, streamed_cross_maps_have_the_same_bits, 0, (int)n_random_decoders);
+    tcase_add_loop_test(cases, a_start_in_a_decoder_changes_no_bit, 0, 2 * (int)n_random_decoders);
+    tcase_add_loop_test(cases, patches_of_cross_heads_take_cross_heads, 0, (int)n_random_decoders);
     tcase_add_test(cases, unsound_targets_are_refused);
     tcase_add_test(cases, a_workspace_bounds_the_memories);
-    tcase_add_loop_test(cases, a_decoder_states_its_bytes, 0, N_DECODERS);
+    tcase_add_loop_test(cases, a_decoder_states_its_bytes, 0, (int)n_random_decoders);
     tcase_add_test(cases, logits_are_scaled_where_the_head_says_so);
     suite_add_tcase(suite, cases);
     return tests_run(suite);

@@ -117,7 +117,7 @@ static void share_draw(const hs_blocks *blocks, hs_bootstrap *bootstrap, hs_draw
     for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
         for (size_t k = 0; k < 2; k++)
             by_block[k][b] = (double)blocks->words[b * WORDS + 1 + k];
-    hs_bootstrap_init(bootstrap, blocks, 0);
+    hs_bootstrap_init(bootstrap, blocks, 0, SIZE_MAX);
     hs_bootstrap_draw(bootstrap, by_block[0], pairs);
     hs_bootstrap_draw(bootstrap, by_block[1], ret);
     for (size_t k = 0; k <= HS_BOOTSTRAP_DRAWS; k++)
@@ -189,7 +189,7 @@ static void few_add(const few_figure *figure, hs_blocks *blocks, uint64_t n_text
 static void few_draw(const few_figure *figure, const hs_blocks *blocks, hs_bootstrap *bootstrap, hs_draws ret)
 {
     hs_draws sums[FEW_WORDS_MAX];
-    hs_bootstrap_init(bootstrap, blocks, 0);
+    hs_bootstrap_init(bootstrap, blocks, 0, SIZE_MAX);
     for (size_t word = 0; word < figure->n_words; word++) {
         double by_block[HS_BLOCKS_MAX] = {0};
         for (size_t b = 0; b < FEW_BLOCKS; b++)

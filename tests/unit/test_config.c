@@ -63,6 +63,28 @@ START_TEST(bert_defaults)
 }
 END_TEST
 
+#define SIZES                                                                                                \
+    "\"num_hidden_layers\":3,\"num_attention_heads\":4,\"hidden_size\":64,\"intermediate_size\":7,"          \
+    "\"vocab_size\":300"
+
+/* A config without the key has the positions of transformers. Only so many of them are used. */
+START_TEST(positions_of_a_config_that_does_not_say)
+{
+    accept("{" SIZES "}");
+    ck_assert_uint_eq(architecture.shape.n_positions, 512);
+    accept("{\"model_type\":\"llama\",\"pretraining_tp\":2," SIZES "}");
+    ck_assert_uint_eq(architecture.shape.n_positions, 2048);
+    accept("{\"model_type\":\"glm\"," SIZES "}");
+    ck_assert_uint_eq(architecture.shape.n_positions, HS_POSITIONS_MAX);
+    accept("{\"model_type\":\"glm\",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2}," SIZES "}");
+    ck_assert_uint_eq(architecture.rotary.original_positions, 131072);
+    hs_error err = {0};
+    forget();
+    ck_assert_int_eq(parse("{\"model_type\":\"llama\",\"max_position_embeddings\":null," SIZES "}", &err),
+                     HS_BAD_MODEL);
+}
+END_TEST
+
 START_TEST(distilbert_keys)
 {
     accept("{\"model_type\":\"distilbert\",\"n_layers\":6,\"n_heads\":12,\"dim\":768,"
@@ -476,6 +498,33 @@ START_TEST(esm_keys)
 }
 END_TEST
 
+START_TEST(esm_positions)
+{
+    accept("{\"model_type\":\"esm\",\"pad_token_id\":1,\"emb_layer_norm_before\":true," BERT_SIZES "}");
+    ck_assert_uint_eq(architecture.embedding.position_offset, 2);
+    ck_assert_uint_eq(architecture.shape.n_positions, 38);
+    ck_assert(!architecture.embedding.unnormed && !architecture.embedding.unpositioned);
+    accept("{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\"," BERT_SIZES "}");
+    ck_assert(architecture.embedding.unnormed && architecture.embedding.unpositioned);
+}
+END_TEST
+
+/* A text_config without keys is that of transformers' class. */
+START_TEST(text_part_keys)
+{
+    accept("{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,\"num_hidden_layers\":34,"
+           "\"sliding_window\":1024}}");
+    ck_assert_str_eq(architecture.family, "gemma3_text");
+    ck_assert_uint_eq(architecture.shape.hidden, 2560);
+    ck_assert_uint_eq(architecture.shape.n_layers, 34);
+    ck_assert_uint_eq(architecture.shape.n_heads, 8);
+    ck_assert_uint_eq(architecture.shape.n_kv_heads, 4);
+    ck_assert_uint_eq(architecture.shape.head_width, 256);
+    ck_assert_uint_eq(architecture.shape.ffn, 9216);
+    ck_assert_uint_eq(architecture.shape.vocab_size, 262208);
+}
+END_TEST
+
 START_TEST(esm_rotation_base)
 {
     static const struct {
@@ -679,9 +728,9 @@ static const struct {
     {"{\"model_type\":\"modernbert\",\"num_hidden_layers\":1,\"num_attention_heads\":1,\"hidden_size\":7,"
      "\"intermediate_size\":7,\"max_position_embeddings\":40,\"vocab_size\":300}",
      "rotary positions need heads of an even width; here it is 7"},
-    {"{\"model_type\":\"esm\"," BERT_SIZES "}", "position_embedding_type is missing"},
-    {"{\"model_type\":\"esm\",\"position_embedding_type\":\"absolute\"," BERT_SIZES "}",
-     "not supported: \"absolute\""},
+    {"{\"model_type\":\"esm\"," BERT_SIZES "}", "pad_token_id is missing"},
+    {"{\"model_type\":\"esm\",\"position_embedding_type\":\"relative_key\"," BERT_SIZES "}",
+     "position_embedding_type must be \"absolute\" or \"rotary\""},
     {"{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":true," BERT_SIZES "}",
      "mask_token_id is missing"},
     {"{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":1," BERT_SIZES "}",
@@ -706,7 +755,6 @@ static const struct {
     {DECODER("llama", "4", ",\"rope_theta\":1," YARN), "yarn needs a rope_theta above 1"},
     {DECODER("llama", "4", ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_fast\":0.5}"),
      "beta_fast of at least beta_slow"},
-    {DECODER("llama", "4", ",\"pretraining_tp\":2"), "pretraining_tp must be 1"},
     {DECODER("gemma2", "4", ",\"layer_types\":[\"full_attention\",\"global\"]"),
      "layer_types must name \"full_attention\" or \"sliding_attention\" for layer 1"},
     {DECODER("gemma2", "4", ",\"layer_types\":[7]"), "for layer 0"},
@@ -728,6 +776,9 @@ static const struct {
     {BERT(",\"hidden_act\":\"mish\""), "hidden_act must be \"gelu\", "},
     {BERT(",\"hidden_act\":\"mish\""), "not supported: \"mish\""},
     {BERT(",\"hidden_act\":1"), "hidden_act must be a string"},
+    {"{\"model_type\":\"gemma3\",\"text_config\":3}", "model_type \"gemma3\" is not supported"},
+    {"{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma9\"}}",
+     "model_type \"gemma9\" is not"},
     {BERT(",\"position_embedding_type\":\"relative_key\""), "position_embedding_type"},
     {BERT(",\"position_embedding_type\":\"relative_key_query\""), "\"relative_key_query\""},
     {BERT(",\"is_decoder\":true"), "is_decoder is not supported"},
@@ -897,6 +948,7 @@ int main(void)
     tcase_add_checked_fixture(tests, NULL, forget);
     tcase_add_test(tests, bert_keys);
     tcase_add_test(tests, bert_defaults);
+    tcase_add_test(tests, positions_of_a_config_that_does_not_say);
     tcase_add_test(tests, distilbert_keys);
     tcase_add_test(tests, electra_keys);
     tcase_add_test(tests, roberta_keys);
@@ -913,6 +965,8 @@ int main(void)
     tcase_add_test(tests, nomic_bert_keys);
     tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);
     tcase_add_test(tests, esm_keys);
+    tcase_add_test(tests, esm_positions);
+    tcase_add_test(tests, text_part_keys);
     tcase_add_loop_test(tests, esm_rotation_base, 0, 3);
     tcase_add_test(tests, deberta_keys);
     tcase_add_test(tests, deberta_defaults);

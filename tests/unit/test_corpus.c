@@ -134,9 +134,9 @@ static void teardown(void)
 
 static hs_observed_head head_of(size_t k, size_t l, size_t h)
 {
-    return (hs_observed_head){hs_capture_at(captures[k], HS_TAP_ATTENTION, l, h),
-                              hs_capture_at(captures[k], HS_TAP_SIMILARITY, l, h),
-                              hs_capture_at(captures[k], HS_TAP_COLUMNS, l, h)};
+    return (hs_observed_head){.attention = hs_capture_at(captures[k], HS_TAP_ATTENTION, l, h),
+                              .similarity = hs_capture_at(captures[k], HS_TAP_SIMILARITY, l, h),
+                              .columns = hs_capture_at(captures[k], HS_TAP_COLUMNS, l, h)};
 }
 
 /* Shows the heads of texts [first, first + n) as a pass does. */
@@ -215,9 +215,14 @@ static bool is_repeated(const naive *x, size_t i, size_t j)
     return x->text->ids[i] == x->text->ids[j];
 }
 
+static bool is_ordinary(const naive *x, size_t i, size_t j)
+{
+    return !x->text->special[i] && !x->text->special[j];
+}
+
 static bool is_same_sentence(const naive *x, size_t i, size_t j)
 {
-    return x->sentences[i] == x->sentences[j];
+    return is_ordinary(x, i, j) && x->sentences[i] == x->sentences[j];
 }
 
 static void naive_chance(const naive *x)
@@ -228,6 +233,7 @@ static void naive_chance(const naive *x)
         *at("reached", i, 0, 0, 0) += 1;
         for (size_t j = i + 1; j < x->n; j++) {
             *at("all_pairs", 0, 0, 0, 0) += 1;
+            *at("all_ordinary", 0, 0, 0, 0) += is_ordinary(x, i, j);
             *at("all_repeated", 0, 0, 0, 0) += is_repeated(x, i, j);
             *at("all_same_sentence", 0, 0, 0, 0) += is_same_sentence(x, i, j);
             *at("all_repeated_same_sentence", 0, 0, 0, 0) +=
@@ -254,11 +260,12 @@ static void naive_elements(const naive *x, size_t l, size_t h, float m)
             const float scaled = s[i * x->n + j] * (m > 0 ? 1 / m : 0) * 100;
             const size_t bin = scaled < 0 ? 0 : scaled < 99 ? 1 + (size_t)scaled : 100;
             *at("normalized_hist", l, h, bin, 0) += 1;
-            *at(signal ? "signal_hist" : "noise_hist", l, h, bin, 0) += 1;
+            const bool ordinary = is_ordinary(x, i, j);
             const char *moments = signal ? "signal_moments" : "noise_moments";
-            *at(moments, l, h, 0, 0) += 1;
-            *at(moments, l, h, 1, 0) += n;
-            *at(moments, l, h, 2, 0) += n * n;
+            *at(!ordinary ? "special_hist" : signal ? "signal_hist" : "noise_hist", l, h, bin, 0) += 1;
+            *at(moments, l, h, 0, 0) += ordinary;
+            *at(moments, l, h, 1, 0) += ordinary * n;
+            *at(moments, l, h, 2, 0) += ordinary * n * n;
             for (int mirror = 0; mirror < 2; mirror++) {
                 *at("similarity_sum", l, mirror ? j : i, mirror ? i : j, 0) += s[i * x->n + j];
                 *at("normalized_sum", l, mirror ? j : i, mirror ? i : j, 0) += n;
@@ -273,12 +280,13 @@ static int32_t naive_pairs(const naive *x, size_t t, size_t l, size_t h, float m
 {
     const float *s = hs_capture_at(captures[x->text - texts], HS_TAP_SIMILARITY, l, h);
     const size_t part = x->text->number % N_PARTS;
-    double high = 0, repeated = 0, same = 0, both = 0, distances = 0, holding[VOCAB] = {0};
+    double high = 0, ordinary = 0, repeated = 0, same = 0, both = 0, distances = 0, holding[VOCAB] = {0};
     for (size_t i = 0; i < x->n; i++)
         for (size_t j = i + 1; j < x->n; j++) {
             if (!(m > 0) || !(s[i * x->n + j] / m >= thresholds[t]))
                 continue;
             high++;
+            ordinary += is_ordinary(x, i, j);
             repeated += is_repeated(x, i, j);
             same += is_same_sentence(x, i, j);
             both += is_repeated(x, i, j) && is_same_sentence(x, i, j);
@@ -296,16 +304,20 @@ static int32_t naive_pairs(const naive *x, size_t t, size_t l, size_t h, float m
         if (holding[x->text->ids[i]] > holding[focal])
             focal = x->text->ids[i];
     *at("high", t, l, h, 0) += high;
+    *at("high_ordinary", t, l, h, 0) += ordinary;
     *at("repeated", t, l, h, 0) += repeated;
     *at("same_sentence", t, l, h, 0) += same;
     *at("repeated_same_sentence", t, l, h, 0) += both;
     *at("texts_with_high", t, l, h, 0) += 1;
     *at("focal_share_sum", t, l, h, 0) += holding[focal] / high;
     *at("repeated_hist", t, l, h, bin_of(repeated / high + 1e-12, 20)) += 1;
-    *at("same_sentence_hist", t, l, h, bin_of(same / high + 1e-12, 20)) += 1;
-    *at("repeated_same_sentence_hist", t, l, h, bin_of(both / high + 1e-12, 20)) += 1;
+    if (ordinary > 0) {
+        *at("same_sentence_hist", t, l, h, bin_of(same / ordinary + 1e-12, 20)) += 1;
+        *at("repeated_same_sentence_hist", t, l, h, bin_of(both / ordinary + 1e-12, 20)) += 1;
+    }
     *at("focal_hist", t, l, h, bin_of(holding[focal] / high + 1e-12, 20)) += 1;
     *at("part_high", part, t, l, h) += high;
+    *at("part_high_ordinary", part, t, l, h) += ordinary;
     *at("part_repeated", part, t, l, h) += repeated;
     *at("part_same_sentence", part, t, l, h) += same;
     *at("part_distance_sum", part, t, l, h) += distances;
@@ -488,6 +500,24 @@ static void naive_all(void)
     }
 }
 
+START_TEST(every_array_is_described_by_its_row)
+{
+    hs_corpus_stats *stats = stats_of(0, n_texts, 1);
+    n_arrays = hs_corpus_arrays(stats, arrays);
+    for (size_t k = 0; k < n_arrays; k++) {
+        const hs_array_row *row = arrays[k].row;
+        ck_assert_ptr_nonnull(row);
+        ck_assert_str_eq(row->name, arrays[k].name);
+        ck_assert_msg(row->unit && row->meaning, "%s", row->name);
+        for (size_t axis = 0; axis < HS_CORPUS_AXES_MAX; axis++)
+            ck_assert_msg((row->axes[axis].name != NULL) == (axis < arrays[k].n_axes), "%s", row->name);
+        for (size_t other = 0; other < k; other++)
+            ck_assert_str_ne(arrays[other].name, row->name);
+    }
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
 START_TEST(every_array_is_that_of_naive_loops)
 {
     hs_corpus_stats *stats = stats_of(0, n_texts, (size_t)_i);
@@ -621,7 +651,7 @@ START_TEST(long_texts_are_counted)
         most = fmax(most, degrees[i]);
 
     const hs_corpus_text text = {.n_tokens = LONG, .ids = ids, .special = special, .roles = roles};
-    const hs_observed_head head = {attention, similarity, attention};
+    const hs_observed_head head = {.attention = attention, .similarity = similarity, .columns = attention};
     ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
     hs_corpus_batch_head(stats, 0, 0, 0, &head, NULL);
@@ -663,7 +693,7 @@ START_TEST(rows_of_very_long_texts_are_whole)
         far += i + 4100 <= 4150 && map[i * LONG + 4150] >= 0.3f * 96 * 0x1p-9f;
 
     const hs_corpus_text text = {.n_tokens = LONG, .ids = ids, .special = kinds, .roles = kinds};
-    const hs_observed_head head = {map, map, columns};
+    const hs_observed_head head = {.attention = map, .similarity = map, .columns = columns};
     ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, (hs_corpus_text[2]){text, text}, 2, NULL), HS_INVALID);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
@@ -702,7 +732,7 @@ static hs_corpus_stats *crossed_make(size_t window, size_t step, size_t T, size_
         columns[i % K] += attention[i];
     const hs_corpus_text keys = {.n_tokens = K, .ids = ids, .special = kinds, .roles = kinds},
                          text = {.n_tokens = T, .ids = ids, .special = kinds, .roles = kinds, .keys = &keys};
-    const hs_observed_head head = {attention, similarity, columns};
+    const hs_observed_head head = {.attention = attention, .similarity = similarity, .columns = columns};
     ck_assert_int_eq(hs_corpus_stats_create(&crossed, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
     hs_corpus_batch_head(stats, 0, 0, 0, &head, NULL);
@@ -980,7 +1010,7 @@ START_TEST(observations_are_those_of_summaries)
         find_sentences(&texts[k], sentences);
         for (size_t i = 0; i < n; i++)
             separators[i] = texts[k].special[i] || texts[k].roles[i] < HS_ROLE_COMMA;
-        const hs_text_facts facts = {n, first, sentences, separators, NULL};
+        const hs_text_facts facts = {n, first, sentences, separators, texts[k].special, NULL};
         ck_assert_int_eq(hs_corpus_batch_begin(stats, &texts[k], 1, NULL), HS_OK);
         for (size_t l = 0; l < N_LAYERS; l++)
             for (size_t h = 0; h < N_HEADS; h++) {
@@ -1017,6 +1047,8 @@ static void assert_strata(const naive *x, const float *s, const hs_corpus_strata
             const float scaled = s[i * x->n + j] * (m > 0 ? 1 / m : 0) * 100;
             const bool signal = is_repeated(x, i, j) || is_same_sentence(x, i, j);
             const size_t stratum = (size_t)fmin(ceil(log2((double)(j - i))), HS_CORPUS_STRATA - 1);
+            if (!is_ordinary(x, i, j))
+                continue;
             correct.bins[signal][stratum][scaled < 0 ? 0 : scaled < 99 ? 1 + (size_t)scaled : 100]++;
             correct.sums[signal][stratum] += value;
             correct.squares[signal][stratum] += value * value;
@@ -1176,7 +1208,7 @@ START_TEST(figures_follow_from_the_arrays)
     double shares[N_PARTS], mean = 0, squares = 0;
     for (size_t part = 0; part < N_PARTS; part++) {
         shares[part] = value_of(stats, "part_same_sentence", part * n_cells + cell) /
-                       value_of(stats, "part_high", part * n_cells + cell);
+                       value_of(stats, "part_high_ordinary", part * n_cells + cell);
         mean += shares[part] / N_PARTS;
     }
     for (size_t part = 0; part < N_PARTS; part++)
@@ -1275,6 +1307,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown); /* some tests break what they are given */
     tcase_add_loop_test(tc, every_array_is_that_of_naive_loops, 8, 9);
     tcase_add_loop_test(tc, cells_are_sums_of_squares, 0, 5);
+    tcase_add_test(tc, every_array_is_described_by_its_row);
     tcase_add_test(tc, long_texts_are_counted);
     tcase_add_test(tc, rows_of_very_long_texts_are_whole);
     tcase_add_test(tc, attention_over_another_text_is_in_cells);

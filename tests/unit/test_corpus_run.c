@@ -558,6 +558,9 @@ static const struct {
     {&hs__counter_long_range, "{\"long_range\":7}", "the far pairs of the same token are damaged", NULL},
     {&hs__counter_strata, "{\"strata\":{}}", "the strata of distances are damaged", NULL},
     {&hs__counter_head_effects, WORDS("held_out_effects", "AA=="), "the effects of heads are damaged", NULL},
+    {&hs__counter_head_importance, WORDS("importance", "AA=="), "the importances of heads are damaged", NULL},
+    {&hs__counter_untrained_control, WORDS("untrained", "AA=="),
+     "the sums of the untrained network are damaged", NULL},
     {&hs__counter_pruning, "{}", "the saved pruning curve is damaged", NULL},
     {&hs__counter_pruning, "{\"pruning\":{\"measure\":99,\"texts\":[],\"words\":\"\"}}", "curve is damaged",
      NULL},
@@ -578,6 +581,8 @@ START_TEST(damaged_counts_are_refused)
     json_object_set_new(results.identity, "pruning_share", json_real(1));
     json_object_set_new(results.identity, "label_field", json_string("label"));
     json_object_set_new(results.identity, "effects_share", json_real(1));
+    json_object_set_new(results.identity, "importance", json_true());
+    json_object_set_new(results.identity, "control", json_string("untrained:0"));
     json_object_set_new(results.identity, "max_tokens", json_integer(130));
     json_object_set_new(results.names, "labels", json_loads(labels ? labels : "[\"bad\",\"good\"]", 0, NULL));
     json_t *saved = json_loads(damages[_i].checkpoint, 0, NULL);
@@ -656,6 +661,29 @@ START_TEST(positions_below_zero_or_missing_are_refused)
 }
 END_TEST
 
+/* Drawing and packing weights takes as much memory as the model's, and seconds. */
+START_TEST(a_control_makes_its_network_for_records_that_are_left)
+{
+    static const struct {
+        bool done, stopped;
+        uint64_t n_lines;
+    } begins[] = {
+        {false, false, 0}, {false, false, 1984}, {false, false, 2000}, {true, false, 1984}, {false, true, 0}};
+    const hs__corpus_job job = job_make();
+    const hs__counter *control = &hs__counter_untrained_control;
+    hs__corpus_results results = {.done = begins[_i].done, .position.n_lines = begins[_i].n_lines};
+    hs__counting counting = {.counter = control, .job = &job, .results = &results};
+    void *options = calloc(1, control->options_bytes);
+    ck_assert_int_eq(control->settings->read("untrained:3", model, NULL, options, NULL), HS_OK);
+    counting.options = options;
+    atomic_store(&stop, begins[_i].stopped);
+    ck_assert_int_eq(control->begin(&counting, false, NULL), HS_OK);
+    ck_assert_int_eq(counting.shared != NULL, _i < 2);
+    control->end(&counting);
+    free(options);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("corpus run");
@@ -670,6 +698,7 @@ int main(void)
     tcase_add_loop_test(tc, pairs_appear_when_the_run_is_complete, 0, N_PAIRS_NAMES);
     tcase_add_test(tc, pairs_that_cannot_be_opened_leave_the_run);
     tcase_add_test(tc, pairs_that_cannot_be_written_say_why);
+    tcase_add_loop_test(tc, a_control_makes_its_network_for_records_that_are_left, 0, 5);
     suite_add_tcase(suite, tc);
     TCase *damaged = tcase_create("damaged states");
     tcase_add_checked_fixture(damaged, small_setup, small_teardown);

@@ -236,8 +236,23 @@ END_TEST
 typedef struct shown {
     const texts *expected;
     hs_tap similarity;
-    size_t n, n_wrong;
+    size_t head_width, n, n_wrong;
 } shown;
+
+/* Compares lengths with those of plain outputs O [T][d]; of others, no similarity exceeds the product of two.
+ */
+static void lengths_compare(shown *seen, const float *output, const float *similarity, size_t T,
+                            const float *lengths)
+{
+    for (size_t i = 0; i < T; i++) {
+        double square = 0;
+        for (size_t d = 0; d < seen->head_width; d++)
+            square += (double)output[i * seen->head_width + d] * (double)output[i * seen->head_width + d];
+        seen->n_wrong += seen->similarity == HS_TAP_SIMILARITY && lengths[i] != (float)sqrt(square);
+        for (size_t j = 0; j < i; j++)
+            seen->n_wrong += fabsf(similarity[i * T + j]) > lengths[i] * lengths[j] * 1.0001F + 1e-6F;
+    }
+}
 
 static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_observed_head *head)
 {
@@ -251,6 +266,7 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
     for (size_t i = 0; i < T; i++)
         for (size_t j = i + 1; j < T; j++)
             seen->n_wrong += head->similarity[i * T + j] != similarity[i * T + j];
+    lengths_compare(seen, hs_capture_at(c, HS_TAP_HEAD_OUTPUT, l, h), similarity, T, head->lengths);
     seen->n_wrong += memcmp(head->columns, hs_capture_at(c, HS_TAP_COLUMNS, l, h), T * sizeof(float)) != 0;
 }
 
@@ -281,10 +297,18 @@ START_TEST(observers_are_shown_what_captures_would_keep)
         T_max = T > T_max ? T : T_max;
         n_tokens += T;
     }
-    float *maps = malloc((2 * T_max * T_max + T_max) * sizeof *maps);
-    shown seen = {.expected = &kept, .similarity = hs_similarity_tap(kind)};
-    const hs_observer observer = {
-        maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen, 1, kind};
+    float *maps = malloc(2 * (T_max * T_max + T_max) * sizeof *maps);
+    shown seen = {.expected = &kept,
+                  .similarity = hs_similarity_tap(kind),
+                  .head_width = hs_engine_shape(engine)->head_width};
+    const hs_observer observer = {.attention = maps,
+                                  .similarity = maps + T_max * T_max,
+                                  .columns = maps + 2 * T_max * T_max,
+                                  .lengths = maps + 2 * T_max * T_max + T_max,
+                                  .show = compare_shown,
+                                  .context = &seen,
+                                  .n_threads = 1,
+                                  .kind = kind};
     hs_workspace *ws = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
     ck_assert_int_eq(hs_engine_compute(engine, ws, observed.sequences, TEXTS, &observer,

@@ -322,6 +322,24 @@ START_TEST(softmax_agrees_with_doubles)
 }
 END_TEST
 
+/* Rows are computed in pairs, and one may be left. */
+START_TEST(softmax_rows_stand_alone)
+{
+    enum { ROWS = 3 };
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t t = 0; t < N_SIZES; t++) {
+            const size_t T = sizes[t];
+            float *map = make_floats(ROWS * T, 20), *alone = copy_floats(map, ROWS * T);
+            kernels->softmax(ROWS, T, 0.125f, map, T, NULL);
+            for (size_t i = 0; i < ROWS; i++)
+                kernels->softmax(1, T, 0.125f, alone + i * T, T, NULL);
+            ck_assert_mem_eq(map, alone, ROWS * T * sizeof *map);
+            free(map), free(alone);
+        }
+}
+END_TEST
+
 /* One logit far above the rest, and far below: no overflow, no subnormal, no NaN. */
 START_TEST(softmax_of_extreme_logits)
 {
@@ -641,6 +659,7 @@ int main(void)
     tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
     tcase_add_test(tcase, streams_are_copies);
     tcase_add_test(tcase, softmax_agrees_with_doubles);
+    tcase_add_test(tcase, softmax_rows_stand_alone);
     tcase_add_test(tcase, softmax_of_extreme_logits);
     tcase_add_test(tcase, softmax_of_huge_logits);
     tcase_add_test(tcase, gelu_is_the_exact_one);

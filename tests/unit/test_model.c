@@ -1,6 +1,7 @@
 /* test_model.c - whole checkpoints: every layout gives the same weights, every fault is refused, and memory
  * may run out. */
 #include "model/model.h"
+#include "model/untrained.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
 #include "tests/unit/suite.h"
@@ -298,6 +299,34 @@ START_TEST(missing_files_are_named)
 }
 END_TEST
 
+/* The refusal names weights in another form, of several the one that helps most. */
+START_TEST(weights_of_another_form_are_named)
+{
+    static const char *const cases[][2] = {
+        {"flax_model.msgpack", "the folder has flax_model.msgpack, weights of Flax"},
+        {"tf_model.h5", "the folder has tf_model.h5, weights of TensorFlow"},
+        {"b-q4_k_m.gguf", "the folder has b-q4_k_m.gguf, the format of llama.cpp"},
+        {"a-q8_0.gguf", "the folder has a-q8_0.gguf, the format of llama.cpp"},
+        {"model.fp16.safetensors", "the folder has model.fp16.safetensors, weights under another name"},
+        {"consolidated.safetensors", "the folder has consolidated.safetensors, weights in Mistral's own"},
+        {"adapter_model.safetensors", "the folder has adapter_model.safetensors, an adapter without"},
+        {"pytorch_model.bin", "the folder has only pytorch_model.bin"},
+    };
+    char path[128];
+    checkpoint_write(&layouts[0], dir);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(unlink(path), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        path_of(cases[i][0], path);
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        fputc('x', file);
+        fclose(file);
+        check_refused(HS_NOT_FOUND, cases[i][1]);
+    }
+}
+END_TEST
+
 START_TEST(a_git_lfs_pointer_is_named)
 {
     static const char pointer[] =
@@ -524,6 +553,154 @@ START_TEST(embedded_model_is_the_one_in_the_tree)
 }
 END_TEST
 
+/* Returns the mean of a tensor's numbers, and writes their standard deviation. */
+static double spread_of(const hs_tensor *tensor, double *ret_deviation)
+{
+    const size_t n = tensor->n_rows * tensor->n_columns;
+    float *values = calloc(n, sizeof *values);
+    double sum = 0, squares = 0;
+    ck_assert_ptr_nonnull(values);
+    hs_tensor_read(tensor, 0, tensor->n_rows, values);
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)values[i];
+        squares += (double)values[i] * (double)values[i];
+    }
+    free(values);
+    *ret_deviation = sqrt(fmax(squares / (double)n - sum / (double)n * sum / (double)n, 0));
+    return sum / (double)n;
+}
+
+/* Opens the built-in model with random weights, and checks them. */
+static hs_model *untrained_open(uint64_t seed)
+{
+    hs_model *model = NULL;
+    double deviation, bias_deviation;
+    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+    ck_assert_int_eq(hs_model_untrain(model, seed, NULL), HS_OK);
+    const hs_architecture *a = hs_model_architecture(model);
+    const hs_tensor *drawn[] = {&a->embedding.word, &a->embedding.position, &a->layers[0].query.weight,
+                                &a->layers[11].ffn_out.weight};
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
+        const double mean = spread_of(drawn[i], &deviation);
+        ck_assert_double_lt(fabs(mean), 0.001);
+        ck_assert_double_lt(fabs(deviation - 0.02), 0.001);
+    }
+    ck_assert_double_eq(spread_of(&a->layers[5].ffn_norm.gamma, &deviation), 1);
+    ck_assert_double_eq(spread_of(&a->layers[5].key.bias, &bias_deviation), 0);
+    ck_assert(deviation == 0 && bias_deviation == 0);
+    ck_assert_ptr_eq(a->predictor.decoder.data, a->embedding.word.data); /* still tied */
+    ck_assert_ptr_ne(a->layers[0].query.weight.data, a->layers[1].query.weight.data);
+    return model;
+}
+
+START_TEST(untrained_weights_are_those_of_a_seed)
+{
+    hs_model *models[] = {untrained_open(7), untrained_open(7), untrained_open(8)};
+    char hex[3][HS_SHA256_HEX], trained[HS_SHA256_HEX];
+    float first[3];
+    for (size_t i = 0; i < 3; i++) {
+        hs_model_sha256(models[i], hex[i]);
+        memcpy(&first[i], hs_model_architecture(models[i])->layers[3].value.weight.data, sizeof first[i]);
+    }
+    sha256_print("model/mini/model.safetensors", trained);
+    ck_assert_str_eq(hex[0], hex[1]);
+    ck_assert_str_ne(hex[0], hex[2]);
+    ck_assert_str_ne(hex[0], trained);
+    ck_assert(first[0] == first[1] && first[0] != first[2]);
+    for (size_t i = 0; i < 3; i++)
+        hs_model_close(models[i]);
+}
+END_TEST
+
+/* Equal shapes do not make a decoder a copy of the encoder. Only a table that both have stays one. */
+START_TEST(a_decoder_has_weights_of_its_own)
+{
+    enum { WIDTH = 4, N = WIDTH * WIDTH };
+    static const float trained[3][N];
+    hs_layer layers[2] = {0};
+    hs_architecture stacks[2] = {0};
+    float *block = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        const hs_tensor tensor = {.n_rows = WIDTH, .n_columns = WIDTH, .dtype = HS_F32};
+        layers[i].query.weight = stacks[i].embedding.word = tensor;
+        layers[i].query.weight.data = trained[i];
+        stacks[i].embedding.word.data = trained[2];
+        stacks[i].shape.n_layers = 1;
+        stacks[i].layers = &layers[i];
+        stacks[i].initializer_range = 1 + (double)i;
+    }
+    ck_assert_int_eq(hs_architecture_untrain(&stacks[0], &stacks[1], 3, &block, NULL), HS_OK);
+    ck_assert_ptr_eq(stacks[0].embedding.word.data, stacks[1].embedding.word.data);
+    const float *own = layers[0].query.weight.data, *other = layers[1].query.weight.data;
+    for (size_t i = 0; i < N; i++)
+        ck_assert(own[i] != other[i] && 2 * own[i] != other[i]);
+    free(block);
+}
+END_TEST
+
+/* A decoder that is the table of words takes no memory of its own. If memory is short, it may count twice. */
+START_TEST(random_weights_count_shared_memory_once)
+{
+    enum { WIDTH = 4, N = WIDTH * WIDTH };
+    static const float trained[2][N];
+    hs_layer layer = {0};
+    const hs_tensor tensor = {.data = trained[0], .n_rows = WIDTH, .n_columns = WIDTH, .dtype = HS_F32};
+    hs_architecture tied = {.shape.n_layers = 1, .layers = &layer, .embedding.word = tensor};
+    tied.predictor.decoder = layer.query.weight = tensor;
+    layer.query.weight.data = trained[1];
+    ck_assert_uint_eq(hs_untrained_bytes(&tied), sizeof trained);
+    ck_assert(layer.query.weight.data == trained[1] && tied.embedding.word.data == trained[0]);
+    chaos_refuse(0);
+    const size_t bound = hs_untrained_bytes(&tied);
+    ck_assert(chaos_stop());
+    ck_assert_uint_ge(bound, sizeof trained);
+    ck_assert_uint_le(bound, 2 * sizeof trained);
+}
+END_TEST
+
+START_TEST(untraining_survives_refused_allocations)
+{
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        hs_model *model = NULL;
+        ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+        const void *data = hs_model_architecture(model)->layers[0].query.weight.data;
+        chaos_refuse(nth);
+        const hs_status st = hs_model_untrain(model, 1, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert_int_eq(hs_model_architecture(model)->layers[0].query.weight.data == data, refused);
+        hs_model_close(model);
+    }
+}
+END_TEST
+
+/* A copy of the architecture leaves the model as it is. */
+START_TEST(an_untrained_copy_has_the_weights_of_its_seed)
+{
+    hs_model *model = NULL, *other = untrained_open(5);
+    hs_untrained copy;
+    bool refused = true;
+    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+    const hs_architecture *trained = hs_model_architecture(model), *random = hs_model_architecture(other);
+    const void *data = trained->layers[0].query.weight.data;
+    for (size_t nth = 0; refused; nth++) {
+        chaos_refuse(nth);
+        const hs_status st = hs_untrained_create(trained, 5, &copy, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+    }
+    const hs_tensor *own = &copy.architecture.layers[11].ffn_out.weight,
+                    *same = &random->layers[11].ffn_out.weight;
+    ck_assert_mem_eq(own->data, same->data, own->n_rows * own->n_columns * sizeof(float));
+    ck_assert_ptr_eq(trained->layers[0].query.weight.data, data);
+    ck_assert_uint_ge(hs_untrained_bytes(trained), 4 * own->n_rows * own->n_columns);
+    hs_untrained_finish(&copy);
+    hs_model_close(model);
+    hs_model_close(other);
+}
+END_TEST
+
 START_TEST(sha256_of_shards_is_that_of_their_concatenation)
 {
     char shards[128], expected[HS_SHA256_HEX], hex[HS_SHA256_HEX];
@@ -738,6 +915,7 @@ int main(void)
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);
+    tcase_add_test(tests, weights_of_another_form_are_named);
     tcase_add_test(tests, a_git_lfs_pointer_is_named);
     tcase_add_test(tests, an_adapter_needs_its_base_model);
     tcase_add_test(tests, the_family_is_checked_before_the_weights);
@@ -758,6 +936,11 @@ int main(void)
     tcase_add_test(tests, added_tokens_of_marian_are_found_in_the_given_text);
     tcase_add_test(tests, a_fault_of_target_spm_names_it);
     tcase_add_test(tests, sha256_of_a_file_truncated_meanwhile_is_empty);
+    tcase_add_test(tests, untrained_weights_are_those_of_a_seed);
+    tcase_add_test(tests, a_decoder_has_weights_of_its_own);
+    tcase_add_test(tests, random_weights_count_shared_memory_once);
+    tcase_add_test(tests, untraining_survives_refused_allocations);
+    tcase_add_test(tests, an_untrained_copy_has_the_weights_of_its_seed);
     tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
     tcase_add_test(tests, marian_survives_every_refused_allocation);
     tcase_add_test(tests, an_adapter_survives_every_refused_allocation);

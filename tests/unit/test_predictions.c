@@ -111,6 +111,31 @@ START_TEST(sums_and_softmax_of_a_row)
 }
 END_TEST
 
+/* The p of the likeliest tokens rounds to 1 in float. */
+START_TEST(gradients_of_losses_keep_their_digits)
+{
+    enum { N = 50 };
+    float logits[N], gradient[N + 1];
+    for (int likely = 0; likely < 32; likely++)
+        for (size_t id = 0; id < N; id += N - 1) {
+            for (size_t i = 0; i < N; i++)
+                logits[i] = (float)sin((double)(i + 1)) + (i == id ? (float)likely : 0);
+            const double sum = log_sum(logits, NULL, N);
+            double others = 0;
+            gradient[N] = 42;
+            hs_loss_gradient(logits, N, (int32_t)id, gradient);
+            ck_assert(gradient[N] == 42);
+            for (size_t i = 0; i < N; i++) {
+                const double p = exp((double)logits[i] - sum);
+                others += i == id ? 0 : p;
+                if (i != id)
+                    ck_assert_double_eq_tol((double)gradient[i], p, 3e-6 * p);
+            }
+            ck_assert_double_eq_tol((double)gradient[id], -others, 3e-6 * others);
+        }
+}
+END_TEST
+
 /* ---- targets and effects of a model ---- */
 
 /* A vocabulary so large that the logits of a target or an effect do not fit into memory at once. */
@@ -533,8 +558,8 @@ START_TEST(changes_are_relative)
     const float ones[19] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, one[19] = {[18] = 1};
     ck_assert_double_eq_tol(hs_relative_change(ones, one, 19), sqrt(18), 1e-12);
     ck_assert_double_eq_tol(hs_relative_change(one, ones, 19), sqrt(18.0 / 19), 1e-12);
-    ck_assert_float_eq_tol(hs__recovered(1, 2, 5), 0.25F, 1e-7F);
-    ck_assert(isnan(hs__recovered(1, 2, 1)));
+    ck_assert_float_eq_tol(hs_recovered(1, 2, 5), 0.25F, 1e-7F);
+    ck_assert(isnan(hs_recovered(1, 2, 1)));
 }
 END_TEST
 
@@ -546,6 +571,7 @@ int main(void)
     TCase *tc = tcase_create("rows");
     LOOP(predictions_are_those_of_a_full_sort, rows);
     LOOP(sums_and_softmax_of_a_row, rows);
+    tcase_add_test(tc, gradients_of_losses_keep_their_digits);
     tcase_add_test(tc, changes_are_relative);
     suite_add_tcase(suite, tc);
     tc = tcase_create("models");

@@ -1,4 +1,6 @@
-/* test_pruning.c - the pruning curve's counter: its checkpoint, merged curves, and memory that runs out. */
+/* test_pruning.c - the pruning curve's counter, with importance: its checkpoint, merged curves, and memory
+ * that runs out. */
+#include "engine/gradients.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/results.h"
@@ -40,14 +42,16 @@ static void setup(void)
         hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
         HS_OK);
     ck_assert_int_eq(hs_workspace_create(engine, T, &workspace, NULL), HS_OK);
+    ck_assert_int_eq(hs_gradients_prepare(engine, true, NULL), HS_OK);
     atomic_store(&stop, 0);
     job = (hs__corpus_job){.model = model, .engine = engine, .n_workers = 1, .n_shards = 1, .stop = &stop};
     texts[hs__setting_find("layers")] = "0";
     texts[hs__setting_find("thresholds")] = "0.3";
     texts[hs__setting_find("max_tokens")] = "16";
     texts[hs__setting_find("pruning_share")] = "1";
+    texts[hs__setting_find("importance")] = "true";
     ck_assert_int_eq(hs__corpus_settings_read(texts, model, &job.settings, &wrong, NULL), HS_OK);
-    results = (hs__corpus_results){.identity = json_pack("{sf}", "pruning_share", 1.0)};
+    results = (hs__corpus_results){.identity = json_pack("{sf sb}", "pruning_share", 1.0, "importance", 1)};
     ck_assert_int_eq(hs_corpus_stats_create(&counted, &results.stats, NULL), HS_OK);
 }
 
@@ -351,6 +355,52 @@ START_TEST(every_refused_allocation_is_survived)
 }
 END_TEST
 
+START_TEST(the_stated_sizes_hold_the_arrays)
+{
+    void *counts = NULL;
+    hs_corpus_array arrays[HS__COUNTER_ARRAYS_MAX];
+    hs__counter_size size = {0};
+    size_t n_elements = 0;
+    ck_assert_int_eq(curve_make(&counts, NULL), HS_OK);
+    const size_t n = hs__counter_pruning.list(counts, arrays);
+    for (size_t k = 0; k < n; k++)
+        n_elements += arrays[k].n_elements;
+    hs__counter_measure(&hs__counter_pruning, &job, NULL, &size);
+    ck_assert_uint_ge(size.elements, n_elements);
+    ck_assert_uint_ge(size.listed, n_elements);
+    hs__counter_pruning.destroy(counts);
+}
+END_TEST
+
+static uint64_t importance_shared(void)
+{
+    hs__counter_size size = {0};
+    hs__counter_measure(&hs__counter_head_importance, &job, NULL, &size);
+    return size.shared;
+}
+
+/* A server's model lives on when a run has ended. */
+START_TEST(a_run_releases_the_weights_of_gradients)
+{
+    void *counts = NULL;
+    hs__counting counting = counting_of(&counts);
+    counting.counter = &hs__counter_head_importance;
+    results.names = json_object();
+    const uint64_t with_weights = importance_shared();
+    hs_gradients_release(engine); /* of setup */
+    ck_assert_uint_eq(importance_shared(), with_weights + hs_gradients_weights_bytes(engine));
+    ck_assert_int_eq(hs__counter_begin(&counting, true, NULL), HS_OK);
+    ck_assert(hs_gradients_are_prepared(engine));
+    hs__counter_head_importance.end(&counting);
+    ck_assert(!hs_gradients_are_prepared(engine));
+    atomic_store(&stop, 1);
+    ck_assert_int_eq(hs__counter_begin(&counting, false, NULL), HS_OK);
+    ck_assert(!hs_gradients_are_prepared(engine)); /* no pass will begin */
+    hs__counter_head_importance.end(&counting);
+    hs__counter_destroy(&hs__counter_head_importance, counts);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pruning curve");
@@ -362,6 +412,8 @@ int main(void)
     tcase_add_test(tc, curves_of_shards_add_up);
     tcase_add_test(tc, damaged_checkpoints_are_refused);
     tcase_add_test(tc, every_refused_allocation_is_survived);
+    tcase_add_test(tc, the_stated_sizes_hold_the_arrays);
+    tcase_add_test(tc, a_run_releases_the_weights_of_gradients);
     suite_add_tcase(suite, tc);
     return tests_run(suite);
 }

@@ -129,14 +129,14 @@ START_TEST(intervals_cover_the_ratio_of_the_population)
     size_t n_covered = 0;
     seed = 42;
     corpus_add(blocks, memory, POPULATION);
-    hs_bootstrap_init(bootstrap, blocks, 0);
+    hs_bootstrap_init(bootstrap, blocks, 0, SIZE_MAX);
     ratio_draw(bootstrap, blocks, sums, draws);
     const double truth = draws[0];
     ck_assert(truth > 0.02);
     for (size_t run = 0; run < RUNS; run++) {
         hs_blocks_clear(blocks);
         corpus_add(blocks, memory, TEXTS);
-        hs_bootstrap_init(bootstrap, blocks, 0);
+        hs_bootstrap_init(bootstrap, blocks, 0, SIZE_MAX);
         ratio_draw(bootstrap, blocks, sums, draws);
         const hs_interval interval = hs_bootstrap_interval(bootstrap, draws);
         ck_assert(interval.low < draws[0] && draws[0] < interval.high);

@@ -98,13 +98,21 @@ START_TEST(queries_read_rows_until_the_last)
 }
 END_TEST
 
-/* Statuses of failures. */
+/* Statuses of failures. errno is what an earlier call left. */
 static const struct {
-    int code;
+    int code, left;
     hs_status status;
 } failures[] = {
-    {SQLITE_FULL, HS_NO_SPACE},     {SQLITE_NOMEM, HS_NO_MEMORY}, {SQLITE_CORRUPT, HS_INVALID},
-    {SQLITE_INTERRUPT, HS_INVALID}, {SQLITE_IOERR, HS_IO},        {SQLITE_IOERR_FSYNC, HS_IO},
+    {SQLITE_FULL, 0, HS_NO_SPACE},
+    {SQLITE_NOMEM, 0, HS_NO_MEMORY},
+    {SQLITE_CORRUPT, 0, HS_INVALID},
+    {SQLITE_INTERRUPT, 0, HS_INVALID},
+    {SQLITE_IOERR, 0, HS_IO},
+    {SQLITE_IOERR_FSYNC, 0, HS_IO},
+    {SQLITE_IOERR, ENOMEM, HS_NO_MEMORY},
+    {SQLITE_CANTOPEN, EMFILE, HS_NO_MEMORY},
+    {SQLITE_BUSY, ENOMEM, HS_IO},
+    {SQLITE_READONLY, ENOSPC, HS_IO},
 };
 enum { N_FAILURES = sizeof failures / sizeof *failures };
 
@@ -113,6 +121,7 @@ START_TEST(a_failure_has_a_status)
     hs__store_note(&store, SQLITE_ROW);
     hs__store_note(&store, SQLITE_DONE);
     ck_assert_int_eq(hs__store_outcome(&store, NULL), HS_OK);
+    errno = failures[_i].left;
     hs__store_note(&store, failures[_i].code);
     hs__store_note(&store, SQLITE_MISUSE);
     ck_assert_int_eq(hs__store_outcome(&store, NULL), failures[_i].status);

@@ -411,6 +411,21 @@ static const struct {
      "x a", "a !.w0.t0[0,1] a.w1.t0[2,3] b"},
     {plain_vocab, "{\"additional_special_tokens\":[\"na\",\"absent\"]}", "naive",
      "[CLS] na.w0.t0[0,2] [UNK].w1.t0[2,5] [SEP]"},
+    /* transformers 5 has more keys for them, of which the newer one counts before the older one */
+    {plain_vocab, "{\"extra_special_tokens\":[\"na\"],\"additional_special_tokens\":[\"!\"]}", "naive!",
+     "[CLS] na.w0.t0[0,2] [UNK].w1.t0[2,5] !.w2.t0[5,6] [SEP]"},
+    {plain_vocab, "{\"extra_special_tokens\":[{\"content\":\"na\",\"rstrip\":true}]}", "na a",
+     "[CLS] na.w0.t0[0,3] a.w1.t0[3,4] [SEP]"},
+    {plain_vocab, "{\"extra_special_tokens\":{\"user_token\":\"@u\"}}", "a@ua",
+     "[CLS] a.w0.t0[0,1] @u.w1.t0[1,3] a.w2.t0[3,4] [SEP]"},
+    {plain_vocab, "{\"extra_special_tokens\":[],\"additional_special_tokens\":[\"@u\"]}", "a@ua",
+     "[CLS] a.w0.t0[0,1] @u.w1.t0[1,3] a.w2.t0[3,4] [SEP]"},
+    {plain_vocab, "{\"user_token\":\"@u\",\"model_specific_special_tokens\":{\"x\":\"a\"}}", "a@ua",
+     "[CLS] a.w0.t0[0,1] @u.w1.t0[1,3] a.w2.t0[3,4] [SEP]"},
+    {plain_vocab, "{\"model_specific_special_tokens\":{\"user_token\":\"@u\"}}", "a@ua",
+     "[CLS] a.w0.t0[0,1] @u.w1.t0[1,3] a.w2.t0[3,4] [SEP]"},
+    {plain_vocab, "{\"split_special_tokens\":true}", "[MASK]",
+     "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
     {plain_vocab,
      "{\"added_tokens_decoder\":{\"4\":{\"content\":\"[MASK]\",\"special\":true},"
      "\"30\":{\"content\":\"<E>\",\"normalized\":true}}}",
@@ -442,6 +457,17 @@ static const struct {
     {SPECIAL, "{\"tokenize_chinese_chars\":[]}", "'tokenize_chinese_chars'"},
     {SPECIAL, "{\"mask_token\":3}", "'mask_token' must be a string"},
     {SPECIAL, "{\"cls_token\":\"absent\"}", "no token 'absent'"},
+    {SPECIAL, "{\"extra_special_tokens\":\"x\"}",
+     "extra_special_tokens must be a list of tokens, or an object of names and tokens"},
+    {SPECIAL, "{\"extra_special_tokens\":[1]}", "extra_special_tokens must be a list of tokens"},
+    {SPECIAL, "{\"additional_special_tokens\":{\"x\":[]}}", "additional_special_tokens must be"},
+    {SPECIAL, "{\"model_specific_special_tokens\":3}", "model_specific_special_tokens must be"},
+    {SPECIAL, "{\"split_special_tokens\":1}", "'split_special_tokens' must be true or false"},
+    {SPECIAL, "{\"add_bos_token\":false}", "add_bos_token is not supported for this tokenizer_class"},
+    {SPECIAL, "{\"add_eos_token\":true}", "add_eos_token is not supported for this tokenizer_class"},
+    {"<cls>\n<eos>\n<unk>\n<pad>\n<mask>\n",
+     "{\"tokenizer_class\":\"EsmTokenizer\",\"split_special_tokens\":true}",
+     "split_special_tokens is not supported for this tokenizer_class"},
     {SPECIAL, "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}", "'BertJapaneseTokenizer' is not supported"},
     {SPECIAL, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "is not supported"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}", "'x' is not an id"},
@@ -614,6 +640,11 @@ static const struct {
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
       .vocab_txt = FILE_OF(SPECIAL)},
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
+    {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"BertJapaneseTokenizer\"}"),
+      .vocab_txt = FILE_OF(SPECIAL)},
+     "'BertJapaneseTokenizer' is not supported: transformers has it in Python"},
+    {{.config = FILE_OF("{\"model_type\":\"biogpt\"}"), .vocab_json = FILE_OF("{\"</s>\":0}")},
+     "'BioGptTokenizer' is not supported: transformers has it in Python"},
     {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"<ent>\":1044}")},
      "'<ent>' must have an id from 0 to 1043"},
     {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"[SEP]\":9}")},
@@ -684,6 +715,82 @@ START_TEST(refuses_older_folders_by_name)
     ck_assert_int_eq(hs__tokenizer_create(&refused_folders[_i].files, 20, &tokenizer, &err), HS_BAD_MODEL);
     ck_assert_msg(strstr(err.text, refused_folders[_i].message) != NULL, "%s", err.text);
     ck_assert_ptr_null(tokenizer);
+}
+END_TEST
+
+/* Classes of byte pairs and letters whose files do not say their pipeline or template. */
+static const struct {
+    hs_tokenizer_files files;
+    const char *text, *pair, *expected;
+} older_folders[] = {
+#define PAIRS(config, more)                                                                                  \
+    {                                                                                                        \
+        .tokenizer_config = FILE_OF("{" config "}"),                                                         \
+        .vocab_json = FILE_OF("{\"<|endoftext|>\":0,\"a\":1,\"b\":2,\"\u0120\":3,\"ab\":4,\"\u00c3\":5,"     \
+                              "\"\u00a9\":6,\"1\":7,\"11\":8" more "}"),                                     \
+        .merges_txt = FILE_OF("#version: 0.2\na b\n1 1\n")                                                   \
+    }
+    {PAIRS("\"tokenizer_class\":\"GPT2Tokenizer\"", ""), "ab <|endoftext|>11", NULL,
+     "ab.w0.t0[0,2] \u0120.w1.t0[2,3] <|endoftext|>.w2.t0[3,16] 11.w3.t0[16,18]"},
+    {PAIRS("\"tokenizer_class\":\"GPT2TokenizerFast\",\"add_bos_token\":true", ""), "a", "b",
+     "<|endoftext|> a.w0.t0[0,1] <|endoftext|> b.w0.t1[0,1]"},
+    {PAIRS("\"tokenizer_class\":\"CodeGenTokenizer\",\"add_eos_token\":true,\"add_prefix_space\":true", ""),
+     "a", NULL, "\u0120.w0.t0[0,1] a.w0.t0[0,1] <|endoftext|>"},
+    /* Qwen's class composes characters, and cuts numbers into digits */
+    {PAIRS("\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_bos_token\":true", ""), "11e\u0301", NULL,
+     "1.w0.t0[0,1] 1.w1.t0[1,2] \u00c3.w2.t0[2,3] \u00a9.w2.t0[2,3]"},
+    {PAIRS("\"tokenizer_class\":\"GPTNeoXTokenizer\"", ""), "11e\u0301", NULL,
+     "11.w0.t0[0,2] \u00c3.w1.t0[2,3] \u00a9.w1.t0[2,3]"},
+    {{.config = FILE_OF("{\"model_type\":\"openai-gpt\"}"),
+      .tokenizer_config = FILE_OF("{\"do_lower_case\":false}"),
+      .vocab_json = FILE_OF("{\"<unk>\":0,\"a\":1,\"b</w>\":2,\"ab</w>\":3,\".</w>\":4}"),
+      .merges_txt = FILE_OF("a b</w>\n")},
+     "AB. ac",
+     NULL,
+     "ab</w>.w0.t0[0,2] .</w>.w1.t0[2,3] a.w2.t0[4,5] <unk>.w2.t0[5,6]"},
+#define CODONS(config)                                                                                       \
+    {                                                                                                        \
+        .tokenizer_config = FILE_OF("{\"tokenizer_class\":\"EsmTokenizer\"" config "}"),                     \
+        .vocab_txt = FILE_OF("<unk>\n<pad>\n<mask>\n<cls>\n<eos>\nACG\nT\n")                                 \
+    }
+    {CODONS(""), "ACGT", NULL, "<cls> ACG.w0.t0[0,3] T.w1.t0[3,4] <eos>"},
+    {CODONS(",\"eos_token\":null"), "ACGT", NULL, "<cls> ACG.w0.t0[0,3] T.w1.t0[3,4]"},
+};
+
+START_TEST(reads_older_folders)
+{
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    char got[1024];
+    const hs_status st = hs__tokenizer_create(&older_folders[_i].files, 20, &tokenizer, &err);
+    ck_assert_msg(st == HS_OK, "%s", err.text);
+    encode(tokenizer, older_folders[_i].text, older_folders[_i].pair, (hs_encode_options){.tokens_max = 20},
+           got);
+    ck_assert_str_eq(got, older_folders[_i].expected);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* The key counts for folders of Mistral's that version 4 saved, in which it changes tokens. */
+START_TEST(refuses_another_expression)
+{
+    static const struct {
+        const char *config;
+        hs_status status;
+    } cases[] = {{"{\"model_type\":\"mistral\",\"transformers_version\":\"4.57.1\"}", HS_BAD_MODEL},
+                 {"{\"model_type\":\"mistral\",\"transformers_version\":\"5.0.0\"}", HS_OK},
+                 {"{\"model_type\":\"llama\"}", HS_OK}};
+    static const char set[] = "{\"tokenizer_class\":\"BertTokenizer\",\"fix_mistral_regex\":true}";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_tokenizer *tokenizer = NULL;
+        hs_error err = {0};
+        const hs_tokenizer_files list = {.config = {cases[i].config, strlen(cases[i].config)},
+                                         .tokenizer_config = FILE_OF(set),
+                                         .vocab_txt = FILE_OF(SPECIAL)};
+        ck_assert_int_eq(hs__tokenizer_create(&list, 131072, &tokenizer, &err), cases[i].status);
+        ck_assert(!err.status || strstr(err.text, "fix_mistral_regex is not supported"));
+        hs__tokenizer_destroy(tokenizer);
+    }
 }
 END_TEST
 
@@ -1134,6 +1241,8 @@ int main(void)
     tcase_add_loop_test(reading, refuses_what_is_not_bert, 0, COUNT(refused_files));
     tcase_add_test(reading, refuses_nul_and_endless_lines);
     tcase_add_loop_test(reading, refuses_older_folders_by_name, 0, COUNT(refused_folders));
+    tcase_add_loop_test(reading, reads_older_folders, 0, COUNT(older_folders));
+    tcase_add_test(reading, refuses_another_expression);
     tcase_add_test(reading, added_tokens_json_is_honoured);
     tcase_add_loop_test(reading, reads_tokenizer_json, 0, COUNT(json_files));
     tcase_add_test(reading, tokenizer_json_says_which_end_is_cut);

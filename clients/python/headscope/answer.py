@@ -279,6 +279,8 @@ class Analysis(AnswerArrays):
         known = state_of(self.request)
         if self._client is None or known is None:
             raise ValueError("the viewer shows texts that a client has asked its server for, without interventions")
+        if self._client.public_url.startswith("unix:"):
+            raise ValueError("no browser opens a socket file: start the server on a port, or give the client a public_url")
         layers, heads = self.arrays["layers"], self.arrays["heads"]
         if len(layers) == len(heads) == 1:
             known = {"view": "head", "layer": int(layers[0]), "head": int(heads[0]), **known}

@@ -4,6 +4,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import tempfile
 import threading
 import time
@@ -42,7 +43,7 @@ Progress = Callable[[int, Optional[int]], None]
 class Client:
     """A headscope service.
 
-    url      its address; without one, the client starts a server of its own
+    url      its address, or unix:PATH of a socket file; without one, the client starts a server of its own
     token    of a service that was started with --token-file; that of its own server is known
     timeout  seconds to wait for the connection and between parts of an answer
     server   a server to use in place of url; close() stops it
@@ -60,13 +61,14 @@ class Client:
             url = server.url
         self._server = server
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"not an http address: {url!r}")
+        self._socket_file = url[len("unix:"):] if url.startswith("unix:") else None
+        if not self._socket_file and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError(f"neither an http address nor unix:PATH: {url!r}")
         self.url = url.rstrip("/")
         self.public_url = (public_url or url).rstrip("/")
         self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
-        self._prefix = parts.path.rstrip("/")
+        self._host, self._port = parts.hostname or "localhost", parts.port
+        self._prefix = "" if self._socket_file else parts.path.rstrip("/")
         self.token = token or (server.token if server else None)
         self._timeout = timeout
         self._connections = Connections()
@@ -104,7 +106,7 @@ class Client:
             input_ids             in place of text: token ids, special ones included
             token_type_ids        with input_ids: the segment of each token; by default all 0
             stack                 of an encoder-decoder model: the heads of the encoder, the decoder, or between both (cross)
-            text_target           with stack decoder or cross, or output effects: the text that the decoder reads
+            text_target           with stack decoder or cross, effects or gradients: the text that the decoder reads
             target_ids            in place of text_target: its token ids without the start token
             source_language       of NLLB, M2M100 and mBART: the language of the text, one of languages in models()
             target_language       the language of text_target, or of what the decoder writes
@@ -118,12 +120,15 @@ class Client:
             layers                "last", "all" or numbers from 0; negative ones count from the end
             heads                 "all" or numbers from 0; negative ones count from the end
             outputs               what to compute and return; tokens are always there
-            interventions         changes to heads; all outputs describe the changed pass
+            interventions         changes to heads and hidden states; all outputs describe the changed pass
             predictions           what the model's head predicts, and where
             pooling               of the output embedding: "mean", "cls" or "max"; by default the checkpoint's
             head_scores           the sequences on which the scores of heads are computed
-            target                the number that effects and changes follow: of a class, a token, a loss and others
+            target                the number that effects, changes and gradients follow: of a class, a token, a loss and others
             effects_of            the change that effects make to each head, and the text that patch_map takes states from
+            attribution           of token_attributions: "gradient_x_input", "gradient" or "integrated_gradients"
+            steps                 of integrated gradients
+            baseline              of integrated gradients: "mask", "pad" or "zero"
             similarity_space      of all similarities: the head's output ("head") or what it adds to the state ("residual")
             center                "text": similarities of outputs without their mean over the text
             head_distance         of head_distances: "cka" or "js", between outputs or between attentions
@@ -268,12 +273,14 @@ class Client:
             center                "text": similarities of outputs without their mean over the text
             head_distances        "cka" or "js": the report has the distances between all heads
             interventions         changes to heads, in every text
+            control               "untrained:SEED": count a network with random weights, too; "none": do not
             masked_share          fraction of the tokens that are masked and predicted in a second pass
             mask_seed             chooses the masked tokens
             field                 the member of each object that holds the text: "text"
             pair_field            the member with a second text, which becomes a second segment, or a decoder's text
             label_field           the member with the text's class, for accuracy
             effects_share         fraction of the labelled texts in which each head is switched off in turn
+            importance            True: gradient importance of the heads, by a backward pass over each text
             pruning_share         fraction of the texts for the curve of what the lowest heads cost
             examples              texts kept for each head and figure where it is highest
             search_texts          texts whose strongest pairs are kept, for searches
@@ -292,8 +299,8 @@ class Client:
 
     def shows_views(self) -> bool:
         """Returns whether a notebook can show the server's viewer in a frame: it answers at once, lets it be framed and wants
-        no token, for a frame has none."""
-        if self.token:
+        no token, for a frame has none. A browser opens no socket file."""
+        if self.token or self.public_url.startswith("unix:"):
             return False
         connection = self._open(timeout=min(2, self._timeout))
         try:
@@ -370,11 +377,26 @@ class Client:
         return response.status, data, response.headers
 
     def _open(self, timeout: float) -> http.client.HTTPConnection:
+        if self._socket_file:
+            return _SocketFileConnection(self._socket_file, timeout)
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return kind(self._host, self._port, timeout=timeout)
 
     def _unreachable(self, error: Exception) -> HeadscopeError:
         return HeadscopeError(0, f"no answer from {self.url} ({error}): is `headscope serve` running there?")
+
+
+class _SocketFileConnection(http.client.HTTPConnection):
+    """A connection to a server of this machine that listens on a socket file."""
+
+    def __init__(self, path: str, timeout: float):
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 def start(*options: str, binary: str | os.PathLike[str] | None = None, token: bool = True) -> Client:
@@ -390,10 +412,10 @@ def start(*options: str, binary: str | os.PathLike[str] | None = None, token: bo
 
 
 def _check_process(process: int) -> None:
-    """Refuses to go on in a forked process with answers that another process reads."""
+    """Raises RuntimeError in a process forked after the texts were sent: only the sender reads their answers."""
     if process != os.getpid():
-        raise RuntimeError(f"these answers belong to process {process}, which sent the texts, not to {os.getpid()}, which was "
-                           "forked since: send texts in the process that reads their answers")
+        raise RuntimeError(f"process {process} sent these texts, and process {os.getpid()} was forked since: read the answers "
+                           "in the process that sent the texts, or send them again in this one")
 
 
 def _result(one: Future[Analysis], errors: str) -> Analysis | HeadscopeError:

@@ -10,11 +10,12 @@ import numpy as np
 Output = Literal[
     "attentions", "similarities", "mean_pooled_attentions", "max_pooled_attentions", "sliced_attentions",
     "mean_pooled_similarities", "max_pooled_similarities", "sliced_similarities",
-    "head_outputs", "hidden_states", "queries", "keys", "values", "scores",
+    "head_outputs", "hidden_states", "attention_gradients", "head_output_gradients", "hidden_state_gradients",
+    "queries", "keys", "values", "scores",
     "scores_c2c", "scores_c2p", "scores_p2c", "value_norms", "weighted_norms", "effective_attentions", "rollout",
     "contributions", "alti", "value_zeroing", "pairs", "regions", "segments", "summary", "profiles", "effects",
-    "patch_map", "head_scores", "head_distances", "classes", "next_sentence", "answer", "loss", "embedding",
-    "predictions"
+    "patch_map", "head_attributions", "token_attributions", "relevance", "logit_attributions", "head_scores", "head_distances",
+    "classes", "next_sentence", "answer", "loss", "embedding", "predictions"
 ]
 
 
@@ -47,6 +48,9 @@ class AnalyzeFields(TypedDict, total=False):
     head_scores: Mapping[str, int]
     target: Mapping[str, Any]
     effects_of: Mapping[str, Any]
+    attribution: Literal["gradient_x_input", "gradient", "integrated_gradients"]
+    steps: int
+    baseline: Literal["mask", "pad", "zero"]
     similarity_space: Literal["head", "residual"]
     center: Literal["none", "text"]
     head_distance: Literal["cka", "js"]
@@ -95,6 +99,9 @@ class AnswerArrays:
     sliced_similarities: np.ndarray
     head_outputs: np.ndarray
     hidden_states: np.ndarray
+    attention_gradients: np.ndarray
+    head_output_gradients: np.ndarray
+    hidden_state_gradients: np.ndarray
     queries: np.ndarray
     keys: np.ndarray
     values: np.ndarray
@@ -162,6 +169,18 @@ class AnswerArrays:
     effects_class_kl: np.ndarray
     effects_recovered: np.ndarray
     patch_map: np.ndarray
+    head_attributions: np.ndarray
+    token_attributions: np.ndarray
+    source_token_attributions: np.ndarray
+    relevance: np.ndarray
+    logit_attributions_value: float
+    logit_attributions_heads: np.ndarray
+    logit_attributions_feed_forward: np.ndarray
+    logit_attributions_embedding: float
+    logit_attributions_bias: float
+    logit_attributions_other: float
+    logit_attributions_sum: float
+    logit_attributions_rest: float
     head_scores_previous: np.ndarray
     head_scores_duplicate: np.ndarray
     head_scores_induction: np.ndarray
@@ -176,6 +195,16 @@ class AnswerArrays:
     answer_probabilities: np.ndarray
     loss_mean: float
     loss: np.ndarray
+    target_kind: int
+    target_class: int
+    target_token: int
+    target_position: int
+    target_value: float
+    target_estimated: bool
+    target_baseline: float
+    target_completeness_gap: float
+    target_source_baseline: float
+    target_source_completeness_gap: float
     changes_target: np.ndarray
     changes_class_logits: np.ndarray
     changes_class_probabilities: np.ndarray

@@ -16,23 +16,26 @@ _STATES = ("state", "token", "feature")  # state 0 is the embeddings, state l + 
 # The axes of docs/reference/arrays.md. Where "layer" and "head" are all, the names before the first _ say it.
 _AXES = {
     **dict.fromkeys(("attentions", "similarities", "scores", "scores_c2c", "scores_c2p", "scores_p2c", "weighted_norms",
-                     "effective_attentions"), _MAP),
+                     "effective_attentions", "attention_gradients"), _MAP),
     **dict.fromkeys(("mean_pooled_attentions", "max_pooled_attentions", "mean_pooled_similarities",
                      "max_pooled_similarities"), ("layer", "head", "query_block", "key_block")),
     **dict.fromkeys(("sliced_attentions", "sliced_similarities"), ("layer", "head", "row", "column")),
     **dict.fromkeys(("rollout", "contributions", "alti", "value_zeroing"), _LAYER_MAP),
-    **dict.fromkeys(("head_outputs", "queries"), ("layer", "head", "token", "head_feature")),
+    **dict.fromkeys(("head_outputs", "head_output_gradients", "queries"), ("layer", "head", "token", "head_feature")),
     **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "token", "head_feature")),
     **dict.fromkeys(("input_ids", "token_type_ids", "special_tokens_mask", "sentence_ids", "word_ids", "tokens"), ("token",)),
-    "offset_mapping": ("token", "bound"), "hidden_states": _STATES, "value_norms": ("layer", "head", "token"),
+    "offset_mapping": ("token", "bound"), "hidden_states": _STATES, "hidden_state_gradients": _STATES, "value_norms": ("layer", "head", "token"),
     "source_tokens": ("source",), "patch_map": ("state", "token"),
+    "head_attributions": ("layer", "head", "token"), "token_attributions": ("token",),
+    "source_token_attributions": ("source",), "relevance": ("query", "key"),
+    "logit_attributions_heads": ("layer", "head"), "logit_attributions_feed_forward": ("layer",),
     "changes_hidden": ("state", "token"), "changes_attentions": ("layer", "head"), "changes_similarities": ("layer", "head"),
     "profiles_offsets": ("layer", "head", "offset"), "embedding": ("feature",), "changes_embedding": ("feature",),
 }
 # Where they differ for cross heads, whose keys are the tokens of another text.
 _CROSS_AXES = {"similarities": ("layer", "head", "query", "token"), "sliced_similarities": ("layer", "head", "row", "token_column"),
                **dict.fromkeys(("mean_pooled_similarities", "max_pooled_similarities"), ("layer", "head", "query_block", "token_block")),
-               "source_tokens": ("key",),
+               "source_tokens": ("key",), "source_token_attributions": ("key",),
                "value_norms": ("layer", "head", "key"),
                **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "key", "head_feature"))}
 _OF_HEADS = ("summary_", "profiles_", "effects_", "head_scores_")

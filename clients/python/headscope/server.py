@@ -13,6 +13,19 @@ from .errors import HeadscopeError
 from .program import find_program
 
 
+class _Process(subprocess.Popen[str]):
+    """Starts a process, and ends it if ^C arrives before Popen returns: no caller has a reference to it yet."""
+
+    def __init__(self, arguments: list[str], log: IO[str]):
+        try:  # in a session of its own: ^C and a notebook's interrupt reach only Python
+            super().__init__(arguments, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+        except BaseException:
+            if getattr(self, "pid", None):
+                self.terminate()
+                self.wait()
+            raise
+
+
 class Server:
     """Starts `headscope serve` on a free port of this machine and waits until it is ready.
 
@@ -22,7 +35,7 @@ class Server:
              this machine reach a port of 127.0.0.1.
 
     The server ends with stop(), with this object or with Python, whichever comes first. A forked process has a copy of
-    the object and does not end it.
+    the object and does not end it. If a signal kills Python, the server keeps running.
     """
 
     def __init__(self, *options: str, binary: str | os.PathLike[str] | None = None, token: bool = True):
@@ -40,8 +53,7 @@ class Server:
                 secret.flush()
                 options = ("--token-file", secret.name, *options)
             try:
-                self.process = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0", *options],
-                                                stdout=subprocess.PIPE, stderr=log, text=True)
+                self.process = _Process([program, "serve", "--listen", "127.0.0.1:0", *options], log)
             except OSError as error:
                 raise HeadscopeError(0, f"cannot start {program}: {error.strerror}") from error
             # Ends it, once: at the latest when Python does, or if ^C comes while the server starts.
@@ -55,12 +67,12 @@ class Server:
     def _address(self, program: str, log: IO[str]) -> str:
         """Waits until the server is ready and returns its address."""
         assert self.process.stdout is not None
-        ready = re.search(r"http://\S+", self.process.stdout.readline())
+        ready = re.search(r" on (http://\S+|unix:.+)", self.process.stdout.readline())
         if not ready:
             self.process.wait()
             log.seek(0)
             raise HeadscopeError(0, f"{program} ended before it was ready: {log.read().strip()[-2000:]}")
-        return ready.group()
+        return ready.group(1)
 
 
 def _end(process: subprocess.Popen[str], starter: int) -> None:

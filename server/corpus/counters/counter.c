@@ -57,7 +57,7 @@ void hs__counter_measure(const hs__counter *counter, const hs__corpus_job *job, 
     hs__counter_lengths(job, lengths);
     const hs_sums_size sums = counter->sums ? hs_sums_measure(counter->sums, lengths) : (hs_sums_size){0};
     size->shared += sums.bytes;
-    size->worker += worker_bytes(counter) + sums.bytes;
+    size->worker += (counter->open ? 0 : worker_bytes(counter)) + sums.bytes;
     size->saved_words += sums.words;
     if (counter->measure)
         counter->measure(job, options, size);
@@ -84,6 +84,8 @@ bool hs__counter_matches(const hs__counting *counting)
 {
     const hs_sums *sums = counting->counter->sums ? *counting->counts : NULL;
     size_t lengths[HS_LENGTHS];
+    if (!hs__counter_is_active(counting->counter, counting->results->identity))
+        return true;
     if (sums) {
         hs__counter_lengths(counting->job, lengths);
         return memcmp(sums->lengths, lengths, sizeof lengths) == 0;
@@ -203,7 +205,7 @@ size_t hs__counter_arrays(const hs__counter *counter, const void *counts,
     if (!sums)
         return counter->list && counts ? counter->list(counts, ret_arrays) : 0;
     for (size_t k = 0; k < counter->sums->n_rows && n < HS__COUNTER_ARRAYS_MAX; k++)
-        if (counter->sums->rows[k].name)
+        if (counter->sums->rows[k].name && !counter->sums->hidden)
             ret_arrays[n++] = hs_array_of(counter->sums->rows, k, sums->lengths);
     return n;
 }

@@ -8,7 +8,8 @@
  * a text and a head, and its part of the report. Storage, sizes, checkpoint, merge and the arrays of the
  * report follow from the rows. A counter that keeps anything else has functions for these, too.
  *
- * A function may be NULL. In a run they are called in this order, but for inactive counters:
+ * A function may be NULL. In a run they are called in this order. An inactive counter has no `begin` and no
+ * workers; its other functions find `shared` and their counts NULL:
  *
  *     configure                         before anything is created
  *     open, begin                       once: what all workers share
@@ -72,6 +73,16 @@ static inline hs_status hs__fraction_read(const char *text, float *ret, hs_error
     const bool is = !hs_real_read(text, NULL, &number) && number >= 0 && number <= 1;
     *ret = (float)number;
     return is ? HS_OK : hs_fail(err, HS_INVALID, "a number in [0, 1]");
+}
+
+static inline hs_status hs__flag_read(const char *text, bool *ret, hs_error *err)
+{
+    static const hs_field flag = {.kind = HS_FIELD_FLAG};
+    hs_error why = {0};
+    json_t *value = hs_field_json(&flag, text, &why);
+    *ret = json_is_true(value);
+    json_decref(value);
+    return value ? HS_OK : hs_fail(err, HS_INVALID, "true or false");
 }
 
 static inline hs_status hs__name_read(const char *text, char *ret, size_t n_ret, hs_error *err)
@@ -165,9 +176,12 @@ struct hs__counter {
     hs_status (*merge)(hs__corpus_results *results, void **counts, const hs__corpus_results *from,
                        void **from_counts, const char *from_dir, hs_error *err);
 
-    /* Adds sizes beside those of sums and their arrays, of the settings and of worker_bytes. */
+    /* Adds sizes beside those of sums, their arrays and worker_bytes. A counter with `open`
+     * adds the bytes of its worker here, if it has something to do: only it knows. */
     void (*measure)(const hs__corpus_job *job, const void *options, hs__counter_size *size);
 
+    /* Refuses a job whose engine cannot compute what the settings ask for. HS_INVALID: a sentence. */
+    hs_status (*check)(const hs__corpus_job *job, hs_error *err);
     /* Opens files outside of the run's folder, before that is read or changed. If nothing is shared then, the
      * counter has nothing to do. */
     hs_status (*open)(hs__counting *counting, hs_error *err);
@@ -234,7 +248,8 @@ struct hs__counter {
 
 /* All counters, in the order of HS__COUNTERS (corpus.h). */
 extern const hs__counter *const hs__counters[HS__N_COUNTERS];
-/* Writes a digest of their rows, which a checkpoint has: those of other versions are refused. */
+/* Writes a digest of their rows and of those of the statistics, which a checkpoint has: those of other
+ * versions are refused. */
 void hs__counters_digest(char ret[17]);
 
 #define HS__COUNTER_DECLARE(name) extern const hs__counter hs__counter_##name;

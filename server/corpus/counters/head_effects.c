@@ -8,6 +8,7 @@
 #include "model/base/bytes.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/resampling.h"
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
 
@@ -86,14 +87,9 @@ static const hs_array_row rows[] = {
 static const hs_sums_kind kind = {
     .member = "held_out_effects", .what = "the effects of heads", .rows = rows, .n_rows = HS__N(rows)};
 
-static size_t maps_of(const hs_sums *s)
-{
-    return s->lengths[HS_LAYERS] * s->lengths[HS_HEADS];
-}
-
 static void text_add(const hs_sums *s, size_t label, const hs_effect *effects)
 {
-    const size_t n_maps = maps_of(s);
+    const size_t n_maps = hs_sums_maps(s);
     hs_sums_at(s, TEXTS)[label]++;
     for (size_t map = 0; map < n_maps; map++) {
         const double change = (double)effects[map].target_change;
@@ -131,7 +127,7 @@ static hs_status worker_begin(void *state, void *const *states, hs_error *err)
 {
     worker *w = state;
     w->labels = ((const hs__tally *)states[HS__NUMBER_OF_labelled_texts])->sums;
-    w->effects = malloc(maps_of(w->tally.sums) * sizeof *w->effects);
+    w->effects = malloc(hs_sums_maps(w->tally.sums) * sizeof *w->effects);
     return w->effects ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
@@ -195,15 +191,17 @@ static int tested_compare(const void *a, const void *b)
                                             : (x->even > y->even) - (x->even < y->even);
 }
 
-static tested_head head_test(const hs_sums *labels, const hs_sums *s, size_t label, size_t map)
+/* n_different: of the run's texts, of all labels. A run of copies of a few texts has no interval. */
+static tested_head head_test(const hs_sums *labels, const hs_sums *s, size_t n_different, size_t label,
+                             size_t map)
 {
-    const size_t n_heads = s->lengths[HS_HEADS], at = 2 * (label * maps_of(s) + map);
+    const size_t n_heads = s->lengths[HS_HEADS], at = 2 * (label * hs_sums_maps(s) + map);
     const hs_labels_effect all = hs_labels_effect_read(labels, label, map / n_heads, map % n_heads);
     const double n_all = (double)hs_labels_class_read(labels, label).effect_texts,
                  n = (double)hs_sums_at(s, TEXTS)[label];
     const double sum = hs_real_at(hs_sums_at(s, CHANGE) + at), mean = sum / n;
     const double squares = fmax(hs_real_at(hs_sums_at(s, SQUARES) + at) - sum * mean, 0);
-    const bool known = n >= HS_BOOTSTRAP_BLOCKS_MIN;
+    const bool known = n >= HS_BOOTSTRAP_BLOCKS_MIN && n_different >= HS_BOOTSTRAP_BLOCKS_MIN;
     const double reach = known ? hs_student_975(n - 1) * sqrt(squares / (n - 1) / n) : (double)NAN;
     return (tested_head){.map = map,
                          .even = n_all > n ? (n_all * all.change - sum) / (n_all - n) : (double)NAN,
@@ -212,14 +210,14 @@ static tested_head head_test(const hs_sums *labels, const hs_sums *s, size_t lab
                          .high = mean + reach};
 }
 
-static json_t *held_out_json(const hs_sums *labels, const hs_sums *s, size_t label,
+static json_t *held_out_json(const hs_sums *labels, const hs_sums *s, size_t n_different, size_t label,
                              const hs_corpus_options *o)
 {
-    const size_t n_maps = maps_of(s);
+    const size_t n_maps = hs_sums_maps(s);
     tested_head *heads = hs_json_memory(n_maps, sizeof *heads);
     json_t *list = json_array();
     for (size_t map = 0; heads && map < n_maps; map++)
-        heads[map] = head_test(labels, s, label, map);
+        heads[map] = head_test(labels, s, n_different, label, map);
     if (heads)
         qsort(heads, n_maps, sizeof *heads, tested_compare);
     for (size_t i = 0; heads && i < n_maps && i < HEADS_LISTED && heads[i].even < 0; i++)
@@ -239,9 +237,10 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     const hs_sums *labels = results->counts[HS__NUMBER_OF_labelled_texts];
     const json_t *classes = json_object_get(json_object_get(to, "labels"), "classes");
+    const size_t n_different = hs__different_texts(results);
     for (size_t label = 0; counts && labels && label < json_array_size(classes); label++)
         json_object_set_new(json_array_get(classes, label), "held_out",
-                            held_out_json(labels, counts, label, &o));
+                            held_out_json(labels, counts, n_different, label, &o));
 }
 
 const hs__counter hs__counter_head_effects = {

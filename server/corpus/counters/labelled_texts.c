@@ -82,12 +82,13 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
 {
     const hs_task_head *head = head_of(counting->job);
+    if (!anew)
+        return HS_OK;
     json_t *names = json_array();
     int failed = !names;
     for (size_t i = 0; i < head->n_classes; i++)
         failed |= json_array_append_new(names, json_string(head->labels[i]));
-    if (anew)
-        failed |= json_object_set(counting->results->names, HS__LABEL_NAMES, names);
+    failed |= json_object_set(counting->results->names, HS__LABEL_NAMES, names);
     json_decref(names);
     return failed ? hs_fail(err, HS_NO_MEMORY, "no memory to begin") : HS_OK;
 }
@@ -472,7 +473,8 @@ static void heads_write(const json_t *classes, FILE *out)
         "off: mean over the odd ones of the label&rsquo;s chosen texts, with a 95 % interval. The "
         "heads are those with the largest effect in the even texts, so the numbers are not flattered "
         "by the choice among many heads. Strong: the interval is below 0. Other heads may matter only "
-        "by accident. Fewer than 8 texts have no interval.",
+        "by accident. Fewer than 8 odd texts have no interval, nor have those of a run with fewer than 8 "
+        "different texts.",
         columns, HS__N(columns), out);
     for (size_t i = 0; i < n_shown(classes); i++) {
         const json_t *class = json_array_get(classes, i);

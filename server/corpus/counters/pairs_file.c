@@ -448,6 +448,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     (void)options;
     if (!job->pairs)
         return;
+    size->worker += sizeof(worker);
     size->shared += DATABASE_BYTES + hs_engine_shape(job->engine)->vocab_size;
 }
 

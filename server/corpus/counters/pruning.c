@@ -6,7 +6,10 @@
  */
 #include "api/figures/figure.h"
 #include "model/base/bytes.h"
+#include "model/files/json.h"
+#include "server/base/system_errors.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/head_importance.h"
 #include "server/corpus/counters/pruning_passes.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
@@ -22,21 +25,16 @@
 
 enum { TEXTS_MAX = 64 };
 
-/* Fraction of the tokens that are masked. */
-#define MASKED_SHARE 0.15
-
 static const char *const ranking_names[HS__PRUNING_RANKINGS] = {
     [HS__PRUNING_SNR] = "snr",   [HS__PRUNING_EFFECT] = "effect", [HS__PRUNING_ENTROPY] = "entropy",
-    [HS__PRUNING_NORM] = "norm", [HS__PRUNING_RANDOM] = "random",
+    [HS__PRUNING_NORM] = "norm", [HS__PRUNING_RANDOM] = "random", [HS__PRUNING_IMPORTANCE] = "importance",
 };
 static const char *const kind_names[HS__PRUNING_KINDS] = {"zero", "mean"};
-static const char *const measure_names[HS__PRUNING_MEASURES] = {"masked", "causal", "class"};
 
 /* ---- settings ---- */
 
 typedef struct options {
-    float share;     /* fraction of texts that are kept; 0: no curve */
-    bool has_tokens; /* the model predicts tokens: masked ones, or the next */
+    float share; /* fraction of texts that are kept; 0: no curve */
 } options;
 
 static hs_status read_share(const char *text, const hs_model *model, hs__corpus_settings *settings, void *ret,
@@ -44,10 +42,7 @@ static hs_status read_share(const char *text, const hs_model *model, hs__corpus_
 {
     options *o = ret;
     const hs_status st = hs__fraction_read(text, &o->share, err);
-    const hs_predictor *predictor = &hs_model_architecture(model)->predictor;
-    const bool has_mask = hs_tokenizer_special_ids(hs_model_tokenizer(model))->mask >= 0;
-    o->has_tokens = predictor->decoder.data && (predictor->next || has_mask);
-    if (!st && o->share > 0 && !o->has_tokens && !*settings->input.label_field)
+    if (!st && o->share > 0 && !hs__predicts(model, settings))
         return hs_fail(err, HS_INVALID, "0: this model predicts no tokens, and there is no label_field");
     return st;
 }
@@ -73,21 +68,17 @@ static void identify(const void *data, const hs__corpus_settings *all, json_t *i
         json_object_set_new(identity, "pruning_share", json_real(hs__report_decimal(o->share)));
 }
 
-static hs__pruning_measure measure_of(const hs__corpus_job *job)
-{
-    return *job->settings.input.label_field                      ? HS__PRUNING_CLASS
-           : hs_engine_architecture(job->engine)->predictor.next ? HS__PRUNING_CAUSAL
-                                                                 : HS__PRUNING_MASKED;
-}
-
 static void measure(const hs__corpus_job *job, const void *data, hs__counter_size *size)
 {
     const uint64_t T = job->settings.fields.max_tokens, words = hs__pruning_words(hs__corpus_maps(job));
     (void)data;
+    if (hs__importance_is_set(job))
+        size->shared += hs__importance_bytes(job);
     size->shared += hs__pruning_bytes(job) + TEXTS_MAX * T * 32 + words * sizeof(int64_t);
     size->saved += 3 * TEXTS_MAX * T;
     size->saved_words += words;
     size->elements += words;
+    size->listed += words;
     size->report += 1 << 20;
     size->report_text += 1 << 16;
 }
@@ -97,31 +88,24 @@ static void measure(const hs__corpus_job *job, const void *data, hs__counter_siz
 typedef struct counts {
     pthread_mutex_t lock; /* of the texts */
     size_t n_texts;
-    hs__pruning_text texts[TEXTS_MAX]; /* by hash, ascending */
-    hs__pruning_measure measure;
+    hs__predicted_text texts[TEXTS_MAX]; /* by hash, ascending */
+    hs__predicted measure;
     size_t n_layers, n_heads;
     hs__pruning_curve curve; /* zeros until the run is complete */
 } counts;
-
-static void text_finish(hs__pruning_text *text)
-{
-    free(text->ids);
-    free(text->types);
-    free(text->positions);
-    *text = (hs__pruning_text){0};
-}
 
 static void destroy(void *data)
 {
     counts *c = data;
     for (size_t i = 0; i < c->n_texts; i++)
-        text_finish(&c->texts[i]);
+        hs__predicted_text_finish(&c->texts[i]);
     free(c->curve.words);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
-static counts *counts_create(size_t n_layers, size_t n_heads, hs__pruning_measure kind, hs_error *err)
+static counts *counts_create(const json_t *identity, size_t n_layers, size_t n_heads, hs__predicted kind,
+                             hs_error *err)
 {
     const size_t n_maps = n_layers * n_heads;
     counts *c = calloc(1, sizeof *c);
@@ -136,6 +120,7 @@ static counts *counts_create(size_t n_layers, size_t n_heads, hs__pruning_measur
     c->n_heads = n_heads;
     c->measure = kind;
     c->curve.n_maps = n_maps;
+    c->curve.n_rankings = HS__PRUNING_RANKINGS - !hs__importance_is_on(identity);
     c->curve.words = words;
     c->curve.n_points = hs__pruning_points(n_maps, c->curve.points);
     return c;
@@ -146,8 +131,8 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
     const hs__corpus_job *job = counting->job;
     if (!anew)
         return HS_OK;
-    *counting->counts = counts_create(job->settings.fields.n_layers, hs_engine_shape(job->engine)->n_heads,
-                                      measure_of(job), err);
+    *counting->counts = counts_create(counting->results->identity, job->settings.fields.n_layers,
+                                      hs_engine_shape(job->engine)->n_heads, hs__predicted_of(job), err);
     return *counting->counts ? HS_OK : HS_NO_MEMORY;
 }
 
@@ -155,23 +140,19 @@ static bool matches(const hs__counting *counting)
 {
     const counts *c = *counting->counts;
     const size_t n_classes = hs_engine_architecture(counting->job->engine)->task_head.n_classes;
-    bool same = c && c->measure == measure_of(counting->job);
+    bool same = c && c->measure == hs__predicted_of(counting->job);
     for (size_t i = 0; same && i < c->n_texts; i++)
-        same = c->measure != HS__PRUNING_CLASS || c->texts[i].label < n_classes;
-    return same || !is_active(counting->results->identity);
+        same = c->measure != HS__PREDICTED_CLASS || c->texts[i].label < n_classes;
+    return same;
 }
 
 /* ---- the texts that are kept ---- */
 
-static uint64_t hash(uint64_t number)
-{
-    return hs_mix(hs_mix(number + HS_MIX_STEP) + HS_MIX_STEP);
-}
-
 static bool wants(const counts *c, const options *o, uint64_t number)
 {
-    return hs_fraction_of(hash(number)) < (double)o->share &&
-           (c->n_texts < TEXTS_MAX || hash(number) < hash(c->texts[c->n_texts - 1].number));
+    return hs_fraction_of(hs__predicted_hash(number)) < (double)o->share &&
+           (c->n_texts < TEXTS_MAX ||
+            hs__predicted_hash(number) < hs__predicted_hash(c->texts[c->n_texts - 1].number));
 }
 
 static bool is_kept(const counts *c, uint64_t number)
@@ -183,65 +164,31 @@ static bool is_kept(const counts *c, uint64_t number)
 }
 
 /* Takes ownership of the text. */
-static void text_keep(counts *c, hs__pruning_text *text)
+static void text_keep(counts *c, hs__predicted_text *text)
 {
     size_t at = c->n_texts;
     if (at == TEXTS_MAX)
-        text_finish(&c->texts[--at]);
-    for (; at && hash(c->texts[at - 1].number) > hash(text->number); at--)
+        hs__predicted_text_finish(&c->texts[--at]);
+    for (; at && hs__predicted_hash(c->texts[at - 1].number) > hs__predicted_hash(text->number); at--)
         c->texts[at] = c->texts[at - 1];
     c->texts[at] = *text;
     c->n_texts += c->n_texts < TEXTS_MAX;
 }
 
-static bool is_masked(const hs_encoding *e, uint64_t number, size_t i)
-{
-    return !e->special[i] && hs_fraction_of(hs_mix(hash(number) + (i + 1) * HS_MIX_STEP)) < MASKED_SHARE;
-}
-
-/* Copies what the passes need. Returns false if memory is short. */
-static bool text_copy(const hs__text *t, hs__pruning_measure kind, hs__pruning_text *ret)
-{
-    const hs_encoding *e = &t->encoding;
-    *ret = (hs__pruning_text){.number = hs__text_number(t),
-                              .n_tokens = e->n_tokens,
-                              .label = kind == HS__PRUNING_CLASS ? t->label : 0,
-                              .ids = malloc(e->n_tokens * sizeof *ret->ids),
-                              .types = malloc(e->n_tokens),
-                              .positions = malloc(e->n_tokens * sizeof *ret->positions)};
-    if (!ret->ids || !ret->types || !ret->positions)
-        return false;
-    memcpy(ret->ids, e->ids, e->n_tokens * sizeof *ret->ids);
-    memcpy(ret->types, e->types, e->n_tokens);
-    for (size_t i = 0; i < e->n_tokens && kind == HS__PRUNING_MASKED; i++)
-        if (is_masked(e, ret->number, i))
-            ret->positions[ret->n_positions++] = i;
-    return true;
-}
-
-/* Returns true if there is something to predict. */
-static bool is_useful(const hs__pruning_text *text, hs__pruning_measure kind)
-{
-    return kind == HS__PRUNING_MASKED   ? text->n_positions > 0
-           : kind == HS__PRUNING_CAUSAL ? text->n_tokens > 1
-                                        : text->n_tokens > 0;
-}
-
 static hs_status text_add(counts *c, const options *o, const hs__text *t, hs_error *err)
 {
-    hs__pruning_text text = {0};
+    hs__predicted_text text = {0};
     hs_status st = HS_OK;
     pthread_mutex_lock(&c->lock);
     if (wants(c, o, hs__text_number(t)) && !is_kept(c, hs__text_number(t))) {
-        if (!text_copy(t, c->measure, &text))
-            st = hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
-        else if (is_useful(&text, c->measure)) {
+        st = hs__predicted_text_copy(t, c->measure, &text, err);
+        if (!st && hs__predicted_text_is_useful(&text, c->measure)) {
             text_keep(c, &text);
-            text = (hs__pruning_text){0};
+            text = (hs__predicted_text){0};
         }
     }
     pthread_mutex_unlock(&c->lock);
-    text_finish(&text);
+    hs__predicted_text_finish(&text);
     return st;
 }
 
@@ -296,8 +243,9 @@ static hs_status complete(hs__counting *counting, hs_workspace *ws, hs_error *er
         return hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
     snr_read(counting->results, snr);
     last_passes p = {{counting->job, c->measure, c->texts, c->n_texts, snr}, &c->curve, ws, err, HS_OK};
-    if (pthread_create(&thread, NULL, passes_main, &p))
-        p.st = hs_fail(err, HS_NO_MEMORY, "no thread for the pruning curve");
+    const int why = pthread_create(&thread, NULL, passes_main, &p);
+    if (why)
+        p.st = hs_fail(err, HS_NO_MEMORY, "no thread for the pruning curve: %s", hs__errno_text(why));
     else
         pthread_join(thread, NULL);
     if (p.st)
@@ -308,7 +256,7 @@ static hs_status complete(hs__counting *counting, hs_workspace *ws, hs_error *er
 
 /* ---- checkpoint ---- */
 
-static json_t *text_json(const hs__pruning_text *text)
+static json_t *text_json(const hs__predicted_text *text)
 {
     json_t *ids = json_array(), *types = json_array(), *positions = json_array();
     for (size_t i = 0; i < text->n_tokens; i++) {
@@ -345,7 +293,7 @@ static bool integer_read(const json_t *list, size_t i, uint64_t end, uint64_t *r
     return json_is_integer(value) && json_integer_value(value) >= 0 && *ret < end;
 }
 
-static bool lists_read(hs__pruning_text *text, const json_t *ids, const json_t *types,
+static bool lists_read(hs__predicted_text *text, const json_t *ids, const json_t *types,
                        const json_t *positions, const hs_corpus_options *o)
 {
     uint64_t id = 0, type = 0, position = 0, last = 0;
@@ -373,19 +321,19 @@ static bool text_load(counts *c, const json_t *saved, const hs_corpus_options *o
         json_array_size(types) != json_array_size(ids) || json_array_size(positions) > json_array_size(ids))
         return false;
     const size_t n = json_array_size(ids);
-    hs__pruning_text text = {.number = (uint64_t)number,
-                             .label = (size_t)label,
-                             .n_tokens = n,
-                             .n_positions = json_array_size(positions),
-                             .ids = malloc((n + 1) * sizeof *text.ids),
-                             .types = malloc(n + 1),
-                             .positions = malloc((n + 1) * sizeof *text.positions)};
+    hs__predicted_text text = {.number = (uint64_t)number,
+                               .label = (size_t)label,
+                               .n_tokens = n,
+                               .n_positions = json_array_size(positions),
+                               .ids = hs_json_memory(n + 1, sizeof *text.ids),
+                               .types = hs_json_memory(n + 1, 1),
+                               .positions = hs_json_memory(n + 1, sizeof *text.positions)};
     const bool ok = text.ids && text.types && text.positions && lists_read(&text, ids, types, positions, o) &&
-                    is_useful(&text, c->measure) && !is_kept(c, text.number);
+                    hs__predicted_text_is_useful(&text, c->measure) && !is_kept(c, text.number);
     if (ok)
         text_keep(c, &text);
     else
-        text_finish(&text);
+        hs__predicted_text_finish(&text);
     return ok;
 }
 
@@ -396,9 +344,9 @@ static hs_status load(const hs__corpus_results *results, const json_t *checkpoin
     json_int_t kind;
     json_t *texts, *words;
     if (json_unpack((json_t *)saved, "{sI so so}", "measure", &kind, "texts", &texts, "words", &words) ||
-        kind < 0 || kind >= HS__PRUNING_MEASURES || json_array_size(texts) > TEXTS_MAX)
+        kind < 0 || kind >= HS__PREDICTED_KINDS || json_array_size(texts) > TEXTS_MAX)
         return hs_fail(err, HS_INVALID, "the saved pruning curve is damaged");
-    counts *c = counts_create(o.n_layers, o.n_heads, (hs__pruning_measure)kind, err);
+    counts *c = counts_create(results->identity, o.n_layers, o.n_heads, (hs__predicted)kind, err);
     if (!c)
         return HS_NO_MEMORY;
     bool ok = hs__words_load(words, c->curve.words, hs__pruning_words(c->curve.n_maps));
@@ -416,17 +364,17 @@ static hs_status merge(hs__corpus_results *results, void **data, const hs__corpu
 {
     const counts *into = *data, *other = *from_data;
     (void)results, (void)from, (void)from_dir, (void)err;
-    for (size_t i = 0; into && other && i < hs__pruning_words(into->curve.n_maps); i++)
-        into->curve.words[i] = (int64_t)((uint64_t)into->curve.words[i] + (uint64_t)other->curve.words[i]);
+    if (into && other)
+        hs_words_add(into->curve.words, other->curve.words, hs__pruning_words(into->curve.n_maps));
     return HS_OK;
 }
 
 /* ---- arrays ---- */
 
-enum { ARRAY_HEADS, ARRAY_LOSS, ARRAY_RIGHT, ARRAY_RANK };
+enum { ARRAY_HEADS, ARRAY_LOSS, ARRAY_RIGHT, ARRAY_RANK, ARRAY_VALUE, ARRAY_TEXTS, ARRAY_PREDICTIONS };
 
-/* The length of points, after those of all counters. */
-enum { POINTS = HS_LENGTHS };
+/* Lengths after those of all counters. */
+enum { POINTS = HS_LENGTHS, RANKINGS };
 
 #define POINT                                                                                                \
     {                                                                                                        \
@@ -434,7 +382,7 @@ enum { POINTS = HS_LENGTHS };
     }
 #define RANKING                                                                                              \
     {                                                                                                        \
-        "ranking", HS__PRUNING_RANKINGS                                                                      \
+        "ranking", 0, RANKINGS                                                                               \
     }
 #define KIND                                                                                                 \
     {                                                                                                        \
@@ -447,24 +395,36 @@ static const hs_array_row arrays[] = {
         {"pruning_loss_sum",
          {RANKING, KIND, POINT},
          "nats",
-         "-ln p, summed over the predictions; rankings snr, effect, entropy, norm, random (three); "
-         "kinds zero, mean",
+         "-ln p, summed over the predictions; rankings snr, effect, entropy, norm, random (three), and in "
+         "runs with importance that; kinds zero, mean",
          HS_REAL},
     [ARRAY_RIGHT] = {"pruning_right", {RANKING, KIND, POINT}, "predictions", "predictions that are right"},
     [ARRAY_RANK] = {"pruning_rank",
                     {RANKING, HS_AXIS_LAYER, HS_AXIS_HEAD},
                     "rank",
                     "place of a head in the order in which they go, from 0; summed over shards"},
+    [ARRAY_VALUE] =
+        {"pruning_value_sum",
+         {RANKING, HS_AXIS_LAYER, HS_AXIS_HEAD},
+         "by ranking",
+         "what a head is ranked by: the ratio of the run; the rise of the loss in nats, summed over "
+         "predictions; entropies, norms and importances, summed over texts; a random number",
+         HS_REAL},
+    [ARRAY_TEXTS] = {"pruning_ranking_texts", .unit = "texts", .meaning = "texts that rank the heads"},
+    [ARRAY_PREDICTIONS] = {"pruning_ranking_predictions", .unit = "predictions",
+                           .meaning = "their predictions"},
 };
 
 static size_t list(const void *data, hs_corpus_array *ret)
 {
     const counts *c = data;
-    const size_t lengths[] = {
-        [HS_LAYERS] = c->n_layers, [HS_HEADS] = c->n_heads, [POINTS] = c->curve.n_points};
+    const size_t lengths[] = {[HS_LAYERS] = c->n_layers,
+                              [HS_HEADS] = c->n_heads,
+                              [POINTS] = c->curve.n_points,
+                              [RANKINGS] = c->curve.n_rankings};
     for (size_t k = 0; k < HS__N(arrays); k++)
         ret[k] = hs_array_of(arrays, k, lengths);
-    return *hs__pruning_texts(&c->curve) ? HS__N(arrays) : 0;
+    return c->curve.words[HS__PRUNING_TEXTS] ? HS__N(arrays) : 0;
 }
 
 static const int64_t *point_at(const counts *c, size_t i)
@@ -476,38 +436,62 @@ static const int64_t *point_at(const counts *c, size_t i)
 static void read(const void *data, const hs_corpus_array *array, size_t first, size_t n, void *ret)
 {
     const counts *c = data;
+    double *reals = ret;
+    int64_t *integers = ret;
     for (size_t k = 0; k < n; k++) {
-        const size_t i = first + k;
-        if (array->field == ARRAY_LOSS)
-            ((double *)ret)[k] = hs_real_at(point_at(c, i));
-        else
-            ((int64_t *)ret)[k] =
-                array->field == ARRAY_HEADS ? (int64_t)c->curve.points[i]
-                : array->field == ARRAY_RIGHT
-                    ? point_at(c, i)[2]
-                    : *hs__pruning_rank(&c->curve, i / c->curve.n_maps, i % c->curve.n_maps);
+        const size_t i = first + k, ranking = i / c->curve.n_maps, map = i % c->curve.n_maps;
+        switch (array->field) {
+        case ARRAY_HEADS:
+            integers[k] = (int64_t)c->curve.points[i];
+            break;
+        case ARRAY_LOSS:
+            reals[k] = hs_real_at(point_at(c, i));
+            break;
+        case ARRAY_RIGHT:
+            integers[k] = point_at(c, i)[2];
+            break;
+        case ARRAY_RANK:
+            integers[k] = *hs__pruning_rank(&c->curve, ranking, map);
+            break;
+        case ARRAY_VALUE:
+            reals[k] = hs_real_at(hs__pruning_value(&c->curve, ranking, map));
+            break;
+        case ARRAY_TEXTS:
+            integers[k] = c->curve.words[HS__PRUNING_RANKING_TEXTS];
+            break;
+        default:
+            integers[k] = c->curve.words[HS__PRUNING_RANKING_PREDICTIONS];
+        }
     }
 }
 
 /* ---- report.json ---- */
 
+enum { SEEDS = HS__PRUNING_IMPORTANCE - HS__PRUNING_RANDOM };
+
+/* Returns true if a ranking of a curve is shown: of random orders the first, for all seeds. */
+static bool is_shown(size_t ranking)
+{
+    return ranking <= HS__PRUNING_RANDOM || ranking == HS__PRUNING_IMPORTANCE;
+}
+
 /* Returns the mean loss at a point; of random orders the mean over the seeds. */
 static double loss_at(const counts *c, size_t ranking, size_t kind, size_t point)
 {
-    const size_t n = ranking < HS__PRUNING_RANDOM ? 1 : HS__PRUNING_RANKINGS - HS__PRUNING_RANDOM;
+    const size_t n = ranking == HS__PRUNING_RANDOM ? SEEDS : 1;
     double sum = 0;
     for (size_t r = ranking; r < ranking + n; r++)
         sum += hs_real_at(hs__pruning_point(&c->curve, r, kind, point));
-    return sum / (double)n / (double)*hs__pruning_predictions(&c->curve);
+    return sum / (double)n / (double)c->curve.words[HS__PRUNING_PREDICTIONS];
 }
 
 static double accuracy_at(const counts *c, size_t ranking, size_t kind, size_t point)
 {
-    const size_t n = ranking < HS__PRUNING_RANDOM ? 1 : HS__PRUNING_RANKINGS - HS__PRUNING_RANDOM;
+    const size_t n = ranking == HS__PRUNING_RANDOM ? SEEDS : 1;
     double sum = 0;
     for (size_t r = ranking; r < ranking + n; r++)
         sum += (double)hs__pruning_point(&c->curve, r, kind, point)[2];
-    return sum / (double)n / (double)*hs__pruning_predictions(&c->curve);
+    return sum / (double)n / (double)c->curve.words[HS__PRUNING_PREDICTIONS];
 }
 
 /* Returns the most heads up to which the loss stays within 1 % of that with all. */
@@ -544,6 +528,26 @@ static json_t *curve_json(const counts *c, size_t ranking, size_t kind)
                      hs__report_number(area_find(c, ranking, kind)));
 }
 
+/* Returns the correlation of the heads' places in an order with those in the order of exact effects: of one
+ * order Spearman's. NAN for one head. */
+static double correlation_find(const counts *c, size_t ranking)
+{
+    const size_t n = c->curve.n_maps;
+    double mean[2] = {0}, both = 0, squares[2] = {0};
+    for (size_t map = 0; map < n; map++) {
+        mean[0] += (double)*hs__pruning_rank(&c->curve, ranking, map) / (double)n;
+        mean[1] += (double)*hs__pruning_rank(&c->curve, HS__PRUNING_EFFECT, map) / (double)n;
+    }
+    for (size_t map = 0; map < n; map++) {
+        const double x = (double)*hs__pruning_rank(&c->curve, ranking, map) - mean[0],
+                     y = (double)*hs__pruning_rank(&c->curve, HS__PRUNING_EFFECT, map) - mean[1];
+        both += x * y;
+        squares[0] += x * x;
+        squares[1] += y * y;
+    }
+    return both / sqrt(squares[0] * squares[1]);
+}
+
 /* Returns the number of orders that a ranking has: each shard has one by its own texts. Their places add up.
  */
 static uint64_t orders_count(const counts *c)
@@ -557,32 +561,52 @@ static uint64_t orders_count(const counts *c)
     return sum / (n * (n - 1) / 2);
 }
 
+static json_t *ranking_json(const counts *c, size_t ranking)
+{
+    json_t *kinds = json_object();
+    for (size_t kind = 0; kind < HS__PRUNING_KINDS; kind++)
+        json_object_set_new(kinds, kind_names[kind], curve_json(c, ranking, kind));
+    if (ranking != HS__PRUNING_RANDOM)
+        json_object_set_new(kinds, "effect_correlation", hs__report_number(correlation_find(c, ranking)));
+    return kinds;
+}
+
 static void report(const hs__corpus_results *results, void *data, json_t *to)
 {
     const counts *c = data;
     (void)results;
-    if (!c || !*hs__pruning_texts(&c->curve))
+    if (!c || !c->curve.words[HS__PRUNING_TEXTS])
         return;
     json_t *heads = json_array(), *rankings = json_object();
     for (size_t k = 0; k < c->curve.n_points; k++)
         json_array_append_new(heads, json_integer((json_int_t)c->curve.points[k]));
-    for (size_t r = 0; r <= HS__PRUNING_RANDOM; r++) {
-        json_t *kinds = json_object();
-        for (size_t kind = 0; kind < HS__PRUNING_KINDS; kind++)
-            json_object_set_new(kinds, kind_names[kind], curve_json(c, r, kind));
-        json_object_set_new(rankings, ranking_names[r], kinds);
-    }
+    for (size_t r = 0; r < c->curve.n_rankings; r++)
+        if (is_shown(r))
+            json_object_set_new(rankings, ranking_names[r], ranking_json(c, r));
     json_object_set_new(to, MEMBER,
-                        json_pack("{ss sI sI sI so so}", "measure", measure_names[c->measure], "texts",
-                                  (json_int_t)*hs__pruning_texts(&c->curve), "predictions",
-                                  (json_int_t)*hs__pruning_predictions(&c->curve), "orders",
+                        json_pack("{ss sI sI sI so so}", "measure", hs__predicted_names[c->measure], "texts",
+                                  (json_int_t)c->curve.words[HS__PRUNING_TEXTS], "predictions",
+                                  (json_int_t)c->curve.words[HS__PRUNING_PREDICTIONS], "orders",
                                   (json_int_t)orders_count(c), "heads", heads, "rankings", rankings));
 }
 
 /* ---- report.html ---- */
 
-static const char *const ranking_titles[] = {"signal to noise", "effect alone", "attention entropy",
-                                             "written norm", "random"};
+static const char *const ranking_titles[HS__PRUNING_RANKINGS] = {
+    [HS__PRUNING_SNR] = "signal to noise",
+    [HS__PRUNING_EFFECT] = "effect alone",
+    [HS__PRUNING_ENTROPY] = "attention entropy",
+    [HS__PRUNING_NORM] = "written norm",
+    [HS__PRUNING_RANDOM] = "random",
+    [HS__PRUNING_IMPORTANCE] = "gradient importance",
+};
+
+/* Returns a ranking of the report; NULL if it is not there. */
+static const json_t *ranking_of(const json_t *pruning, size_t ranking)
+{
+    return is_shown(ranking) ? json_object_get(json_object_get(pruning, "rankings"), ranking_names[ranking])
+                             : NULL;
+}
 
 /* Draws the curves of one kind. which: the kind. */
 static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
@@ -590,17 +614,23 @@ static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices
 {
     const json_t *pruning = json_object_get(d->report, MEMBER), *heads = json_object_get(pruning, "heads");
     const size_t n = json_array_size(heads);
-    double xs[HS__PRUNING_POINTS_MAX], values[(HS__PRUNING_RANDOM + 1) * HS__PRUNING_POINTS_MAX], high = 0;
+    const char *names[HS__PRUNING_RANKINGS];
+    double xs[HS__PRUNING_POINTS_MAX], values[HS__PRUNING_RANKINGS * HS__PRUNING_POINTS_MAX], high = 0;
+    size_t n_series = 0;
     (void)at;
     if (!n || n > HS__PRUNING_POINTS_MAX)
         return HS_OK;
-    for (size_t r = 0; r <= HS__PRUNING_RANDOM; r++) {
-        const json_t *kinds = json_object_get(json_object_get(pruning, "rankings"), ranking_names[r]);
+    for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++) {
+        const json_t *kinds = ranking_of(pruning, r);
         const json_t *loss = json_object_get(json_object_get(kinds, kind_names[panel->which]), "loss");
+        double *series = values + n_series * n;
+        if (!kinds)
+            continue;
+        names[n_series++] = ranking_titles[r];
         for (size_t k = 0; k < n; k++) {
             xs[k] = json_number_value(json_array_get(heads, k));
-            values[r * n + k] = json_number_value(json_array_get(loss, k));
-            high = fmax(high, values[r * n + k]);
+            series[k] = json_number_value(json_array_get(loss, k));
+            high = fmax(high, series[k]);
         }
     }
     const hs_chart chart = {.kind = HS_CHART_LINES,
@@ -610,8 +640,8 @@ static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices
                             .xs = xs,
                             .values = values,
                             .n = n,
-                            .n_series = HS__PRUNING_RANDOM + 1,
-                            .names = ranking_titles,
+                            .n_series = n_series,
+                            .names = names,
                             .y_high = high * 1.05,
                             .mark_x = NAN,
                             .mark_y = NAN,
@@ -636,6 +666,7 @@ static void row_write(const json_t *kinds, const char *title, FILE *out)
         hs__cell_write(out, json_number_value(json_object_get(curve, "within_1_percent")), "%.0f");
         hs__cell_write(out, json_number_value(json_object_get(curve, "area")), "%.3f");
     }
+    hs__cell_write(out, hs__report_number_at(kinds, "effect_correlation", (hs__indices){0}), "%.2f");
     fputs("</tr>\n", out);
 }
 
@@ -647,6 +678,7 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
         {"Zero: area, nats", NULL, NULL},
         {"Mean: heads within 1 %", NULL, NULL},
         {"Mean: area, nats", NULL, NULL},
+        {"Rank correlation with effect", NULL, NULL},
     };
     const json_t *pruning = json_object_get(d->report, MEMBER);
     (void)at;
@@ -667,12 +699,13 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
           "area "
           "below the mean curve of three random orders, over the fraction of heads: above 0 the order says "
           "more "
-          "about use than chance.</p>",
+          "about use than chance. The last column is Spearman's correlation of an order with that by exact "
+          "effects, in the texts that gave the orders.</p>",
           out);
     hs__table_begin(out, columns, HS__N(columns));
-    for (size_t r = 0; r <= HS__PRUNING_RANDOM; r++)
-        row_write(json_object_get(json_object_get(pruning, "rankings"), ranking_names[r]), ranking_titles[r],
-                  out);
+    for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++)
+        if (ranking_of(pruning, r))
+            row_write(ranking_of(pruning, r), ranking_titles[r], out);
     hs__table_end(out);
     fputs("</section>\n", out);
 }

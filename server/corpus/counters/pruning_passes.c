@@ -1,23 +1,16 @@
 /* pruning_passes.c - ranks heads and measures the loss with some of them switched off. */
 #include "server/corpus/counters/pruning_passes.h"
 
-#include "engine/analysis/predictions.h"
 #include "engine/statistics/sums.h"
 #include "model/base/bytes.h"
+#include "server/corpus/counters/head_importance.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 16 }; /* positions whose logits are there at a time */
-
 /* ---- memory ---- */
-
-typedef struct tally {
-    double loss;
-    int64_t n, n_right;
-} tally;
 
 typedef struct passes {
     const hs__pruning_job *of;
@@ -29,7 +22,9 @@ typedef struct passes {
     hs_capture *baseline, *changed; /* baseline keeps every state */
     int32_t *ids;                   /* [max_tokens], with masks */
     /* scratch */
-    float *rows;                    /* [TOGETHER][H], then their logits */
+    hs__loss_reader loss;           /* its scratch is owned */
+    hs__importance *importance;     /* owned; NULL: not ranked */
+    double *text_values;            /* [l][h]: importances in the text at hand */
     float *weights;                 /* [H][A]: W_O of a layer */
     hs_intervention *interventions; /* the run's, then one for each layer */
     uint16_t *heads;                /* [l][h] */
@@ -37,18 +32,6 @@ typedef struct passes {
     double *values;                 /* [HS__PRUNING_RANKINGS][l][h] */
     size_t *order;                  /* [l][h] */
 } passes;
-
-static size_t outputs_max(const hs__corpus_job *job)
-{
-    const hs_architecture *architecture = hs_engine_architecture(job->engine);
-    const size_t n_classes = architecture->task_head.n_classes, V = architecture->shape.vocab_size;
-    return TOGETHER * (V > n_classes ? V : n_classes);
-}
-
-static size_t rows_floats(const hs__corpus_job *job)
-{
-    return TOGETHER * hs_engine_shape(job->engine)->hidden + outputs_max(job);
-}
 
 static size_t weights_floats(const hs_shape *shape)
 {
@@ -69,8 +52,8 @@ uint64_t hs__pruning_bytes(const hs__corpus_job *job)
     const hs_selection baseline = baseline_selection(shape);
     const size_t T = job->settings.fields.max_tokens, n = hs__corpus_maps(job);
     return hs_capture_bytes(shape, &baseline, T) + hs_capture_bytes(shape, &last_selection, T) +
-           (rows_floats(job) + weights_floats(shape)) * sizeof(float) + T * sizeof(int32_t) +
-           n * (sizeof(hs_intervention) + HS__PRUNING_RANKINGS * sizeof(double) + 32) +
+           hs__loss_bytes(job) + weights_floats(shape) * sizeof(float) + T * sizeof(int32_t) +
+           n * (sizeof(hs_intervention) + (HS__PRUNING_RANKINGS + 1) * sizeof(double) + 32) +
            job->settings.fields.n_interventions * sizeof(hs_intervention);
 }
 
@@ -79,7 +62,9 @@ static void passes_finish(passes *p)
     hs_capture_destroy(p->baseline);
     hs_capture_destroy(p->changed);
     free(p->ids);
-    free(p->rows);
+    free(p->loss.scratch);
+    hs__importance_destroy(p->importance);
+    free(p->text_values);
     free(p->weights);
     free(p->interventions);
     free(p->heads);
@@ -93,15 +78,16 @@ static bool passes_init(passes *p)
     const hs_shape *shape = hs_engine_shape(p->job->engine);
     const hs_field_values *fields = &p->job->settings.fields;
     p->ids = malloc(fields->max_tokens * sizeof *p->ids);
-    p->rows = malloc(rows_floats(p->job) * sizeof *p->rows);
+    p->loss.scratch = malloc(hs__loss_floats(p->job) * sizeof *p->loss.scratch);
     p->weights = malloc(weights_floats(shape) * sizeof *p->weights);
     p->interventions = calloc(fields->n_interventions + p->n_layers, sizeof *p->interventions);
     p->heads = calloc(p->n_maps, sizeof *p->heads);
     p->off = calloc(p->n_maps, sizeof *p->off);
     p->values = calloc(HS__PRUNING_RANKINGS * p->n_maps, sizeof *p->values);
     p->order = calloc(p->n_maps, sizeof *p->order);
-    if (!p->interventions || !p->ids || !p->rows || !p->weights || !p->heads || !p->off || !p->values ||
-        !p->order)
+    p->text_values = calloc(p->n_maps, sizeof *p->text_values);
+    if (!p->interventions || !p->ids || !p->loss.scratch || !p->weights || !p->heads || !p->off ||
+        !p->values || !p->order || !p->text_values)
         return false;
     for (size_t k = 0; k < fields->n_interventions; k++)
         p->interventions[k] = fields->interventions[k];
@@ -116,69 +102,12 @@ static hs_status stop_check(const passes *p, hs_error *err)
                : HS_OK;
 }
 
-/* ---- the loss of a pass ---- */
-
-static void prediction_add(const float *logits, size_t n, int32_t id, tally *ret)
-{
-    hs_prediction prediction;
-    hs_prediction_read(logits, n, id, 1, &prediction);
-    ret->loss += hs_loss(logits, n, id);
-    ret->n_right += prediction.rank == 1;
-    ret->n++;
-}
-
-static hs_status class_add(const passes *p, const hs__pruning_text *t, const hs_capture *capture, tally *ret,
-                           hs_error *err)
-{
-    const hs_engine *engine = p->job->engine;
-    const hs_task_head *head = &hs_engine_architecture(engine)->task_head;
-    float *logits = p->rows + capture->hidden;
-    hs_status st = hs_engine_pool(engine, head, hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0), capture, 1,
-                                  p->rows, err);
-    if (!st)
-        st = hs_engine_classify(engine, head, p->rows, 1, 1, logits, err);
-    if (!st)
-        prediction_add(logits, head->n_classes, (int32_t)t->label, ret);
-    return st;
-}
-
-/* Adds the predictions [first, end): of masked tokens, or of those that follow. */
-static hs_status tokens_add(const passes *p, const hs__pruning_text *t, const hs_capture *capture,
-                            size_t first, size_t end, tally *ret, hs_error *err)
-{
-    const size_t H = capture->hidden, V = hs_engine_shape(p->job->engine)->vocab_size;
-    const bool masked = p->of->measure == HS__PRUNING_MASKED;
-    const float *states = hs_capture_at(capture, HS_TAP_LAST_STATE, 0, 0);
-    float *logits = p->rows + TOGETHER * H;
-    for (size_t i = first; i < end; i++)
-        memcpy(p->rows + (i - first) * H, states + (masked ? t->positions[i] : i) * H, H * sizeof *states);
-    hs_status st = stop_check(p, err);
-    if (!st)
-        st = hs_engine_predict(p->job->engine, p->rows, end - first, 0, 1, logits, err);
-    for (size_t i = first; i < end && !st; i++)
-        prediction_add(logits + (i - first) * V, V, t->ids[masked ? t->positions[i] : i + 1], ret);
-    return st;
-}
-
-static hs_status loss_add(const passes *p, const hs__pruning_text *t, const hs_capture *capture, tally *ret,
-                          hs_error *err)
-{
-    const size_t n = p->of->measure == HS__PRUNING_MASKED ? t->n_positions : t->n_tokens - 1;
-    hs_status st = HS_OK;
-    if (p->of->measure == HS__PRUNING_CLASS)
-        return class_add(p, t, capture, ret, err);
-    for (size_t first = 0; first < n && !st; first += TOGETHER)
-        st = tokens_add(p, t, capture, first, n - first < TOGETHER ? n : first + TOGETHER, ret, err);
-    return st;
-}
-
 /* ---- passes ---- */
 
-static hs_status pass_run(const passes *p, const hs__pruning_text *t, hs_capture *capture,
+static hs_status pass_run(const passes *p, const hs__predicted_text *t, hs_capture *capture,
                           size_t n_interventions, const hs_start *start, hs_error *err)
 {
-    const bool masked = p->of->measure == HS__PRUNING_MASKED;
-    const hs_sequence sequence = {.ids = masked ? p->ids : t->ids,
+    const hs_sequence sequence = {.ids = p->ids,
                                   .types = t->types,
                                   .n_tokens = t->n_tokens,
                                   .capture = capture,
@@ -189,7 +118,7 @@ static hs_status pass_run(const passes *p, const hs__pruning_text *t, hs_capture
 }
 
 /* Computes the text with all heads, whose states further passes start from. */
-static hs_status text_begin(passes *p, const hs__pruning_text *t, tally *ret, hs_error *err)
+static hs_status text_begin(passes *p, const hs__predicted_text *t, hs__loss *ret, hs_error *err)
 {
     const hs_shape *shape = hs_engine_shape(p->job->engine);
     hs_runtime *runtime = hs_engine_runtime(p->job->engine);
@@ -197,15 +126,13 @@ static hs_status text_begin(passes *p, const hs__pruning_text *t, tally *ret, hs
     hs_capture_destroy(p->baseline);
     hs_capture_destroy(p->changed);
     p->baseline = p->changed = NULL;
-    memcpy(p->ids, t->ids, t->n_tokens * sizeof *p->ids);
-    for (size_t i = 0; i < t->n_positions; i++)
-        p->ids[t->positions[i]] = hs_tokenizer_special_ids(hs_model_tokenizer(p->job->model))->mask;
+    hs__predicted_text_ids(t, p->job, p->ids);
     hs_status st = hs_capture_create(runtime, shape, &selection, t->n_tokens, &p->baseline, err);
     if (!st)
         st = hs_capture_create(runtime, shape, &last_selection, t->n_tokens, &p->changed, err);
     if (!st)
         st = pass_run(p, t, p->baseline, p->job->settings.fields.n_interventions, NULL, err);
-    return st ? st : loss_add(p, t, p->baseline, ret, err);
+    return st ? st : hs__loss_add(&p->loss, t, p->baseline, ret, NULL, err);
 }
 
 /* Adds an intervention for each layer with heads that are off. Returns their number; *ret_layer is the first
@@ -232,8 +159,8 @@ static size_t interventions_fill(const passes *p, hs_intervention_kind kind, siz
 }
 
 /* Adds the text's loss without the heads of p->off. Layers below them are not computed again. */
-static hs_status off_add(const passes *p, const hs__pruning_text *t, hs_intervention_kind kind, tally *ret,
-                         hs_error *err)
+static hs_status off_add(const passes *p, const hs__predicted_text *t, hs_intervention_kind kind,
+                         hs__loss *ret, hs_error *err)
 {
     hs_start start = {0};
     const size_t n = interventions_fill(p, kind, &start.layer), T = t->n_tokens;
@@ -241,7 +168,7 @@ static hs_status off_add(const passes *p, const hs__pruning_text *t, hs_interven
         hs_capture_at(p->baseline, HS_TAP_EVERY_STATE, 0, 0) + start.layer * T * p->baseline->hidden;
     const hs_status st = pass_run(p, t, p->changed, n, &start, err);
     p->changed->n_unpadded = p->baseline->n_unpadded;
-    return st ? st : loss_add(p, t, p->changed, ret, err);
+    return st ? st : hs__loss_add(&p->loss, t, p->changed, ret, NULL, err);
 }
 
 /* ---- rankings ---- */
@@ -279,7 +206,7 @@ static double norm_of(const float *outputs, size_t T, size_t d, const float *wei
 }
 
 /* Adds a text's entropies and norms. */
-static hs_status maps_add(passes *p, const hs__pruning_text *t, hs_error *err)
+static hs_status maps_add(passes *p, const hs__predicted_text *t, hs_error *err)
 {
     const hs_capture *c = p->baseline;
     const hs_architecture *architecture = hs_engine_architecture(p->job->engine);
@@ -301,20 +228,38 @@ static hs_status maps_add(passes *p, const hs__pruning_text *t, hs_error *err)
     return HS_OK;
 }
 
-/* Adds what a text says of each head. */
-static hs_status text_rank(passes *p, const hs__pruning_text *t, hs_error *err)
+/* Adds a text's importances, if they are ranked. */
+static hs_status importance_add(passes *p, const hs__predicted_text *t, hs_error *err)
 {
-    tally with = {0};
+    hs__loss loss = {0};
+    if (!p->importance)
+        return HS_OK;
+    const hs_status st =
+        hs__importance_compute(p->importance, p->ws, t, &p->control, p->text_values, &loss, err);
+    for (size_t map = 0; map < p->n_maps && !st; map++)
+        *value_at(p, HS__PRUNING_IMPORTANCE, map) += p->text_values[map];
+    return st;
+}
+
+/* Adds what a text says of each head. */
+static hs_status text_rank(passes *p, const hs__predicted_text *t, const hs__pruning_curve *curve,
+                           hs_error *err)
+{
+    hs__loss with = {0};
     hs_status st = text_begin(p, t, &with, err);
     if (!st)
         st = maps_add(p, t, err);
+    if (!st)
+        st = importance_add(p, t, err);
     for (size_t map = 0; map < p->n_maps && !st; map++) {
-        tally without = {0};
+        hs__loss without = {0};
         memset(p->off, 0, p->n_maps * sizeof *p->off);
         p->off[map] = true;
         st = off_add(p, t, HS_INTERVENE_ZERO, &without, err);
-        *value_at(p, HS__PRUNING_EFFECT, map) += without.loss - with.loss;
+        *value_at(p, HS__PRUNING_EFFECT, map) += without.sum - with.sum;
     }
+    curve->words[HS__PRUNING_RANKING_TEXTS]++;
+    curve->words[HS__PRUNING_RANKING_PREDICTIONS] += with.n;
     return st;
 }
 
@@ -323,7 +268,7 @@ static void values_begin(const passes *p)
 {
     for (size_t map = 0; map < p->n_maps; map++)
         *value_at(p, HS__PRUNING_SNR, map) = p->of->snr[map];
-    for (size_t r = HS__PRUNING_RANDOM; r < HS__PRUNING_RANKINGS; r++)
+    for (size_t r = HS__PRUNING_RANDOM; r < HS__PRUNING_IMPORTANCE; r++)
         for (size_t map = 0; map < p->n_maps; map++)
             *value_at(p, r, map) = hs_fraction_of(hs_mix(hs_mix(r) + (map + 1) * HS_MIX_STEP));
 }
@@ -338,25 +283,27 @@ static void order_find(passes *p, size_t ranking, const hs__pruning_curve *curve
             p->order[at] = p->order[at - 1];
         p->order[at] = map;
     }
-    for (size_t k = 0; k < p->n_maps; k++)
+    for (size_t k = 0; k < p->n_maps; k++) {
         *hs__pruning_rank(curve, ranking, p->order[k]) = (int64_t)k;
+        hs_real_add(hs__pruning_value(curve, ranking, k), *value_at(p, ranking, k));
+    }
 }
 
 /* ---- the curve ---- */
 
 static void point_add(const hs__pruning_curve *curve, size_t ranking, size_t kind, size_t point,
-                      const tally *sums)
+                      const hs__loss *sums)
 {
     int64_t *words = hs__pruning_point(curve, ranking, kind, point);
-    hs_real_add(words, sums->loss);
+    hs_real_add(words, sums->sum);
     words[2] += sums->n_right;
 }
 
 /* Adds a text's loss at a point. The heads that are off are those of a rank below it. */
-static hs_status point_measure(const passes *p, const hs__pruning_text *t, size_t ranking, size_t kind,
+static hs_status point_measure(const passes *p, const hs__predicted_text *t, size_t ranking, size_t kind,
                                size_t point, const hs__pruning_curve *curve, hs_error *err)
 {
-    tally sums = {0};
+    hs__loss sums = {0};
     for (size_t map = 0; map < p->n_maps; map++)
         p->off[map] = *hs__pruning_rank(curve, ranking, map) < (int64_t)curve->points[point];
     const hs_status st =
@@ -365,19 +312,19 @@ static hs_status point_measure(const passes *p, const hs__pruning_text *t, size_
     return st;
 }
 
-static hs_status text_curve(passes *p, const hs__pruning_text *t, const hs__pruning_curve *curve,
+static hs_status text_curve(passes *p, const hs__predicted_text *t, const hs__pruning_curve *curve,
                             hs_error *err)
 {
-    tally with = {0};
+    hs__loss with = {0};
     hs_status st = text_begin(p, t, &with, err);
-    for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++)
+    for (size_t r = 0; r < curve->n_rankings; r++)
         for (size_t kind = 0; kind < HS__PRUNING_KINDS; kind++) {
             point_add(curve, r, kind, 0, &with);
             for (size_t k = 1; k < curve->n_points && !st; k++)
                 st = point_measure(p, t, r, kind, k, curve, err);
         }
-    *hs__pruning_texts(curve) += 1;
-    *hs__pruning_predictions(curve) += with.n;
+    curve->words[HS__PRUNING_TEXTS]++;
+    curve->words[HS__PRUNING_PREDICTIONS] += with.n;
     return st;
 }
 
@@ -386,8 +333,8 @@ static hs_status all_run(passes *p, hs__pruning_curve *curve, hs_error *err)
     hs_status st = HS_OK;
     values_begin(p);
     for (size_t i = 0; i < p->of->n_texts && !st; i += 2)
-        st = text_rank(p, &p->of->texts[i], err);
-    for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++)
+        st = text_rank(p, &p->of->texts[i], curve, err);
+    for (size_t r = 0; r < curve->n_rankings; r++)
         order_find(p, r, curve);
     for (size_t i = 1; i < p->of->n_texts && !st; i += 2)
         st = text_curve(p, &p->of->texts[i], curve, err);
@@ -404,9 +351,13 @@ hs_status hs__pruning_compute(const hs__pruning_job *of, hs_workspace *ws, hs__p
                 .n_layers = of->job->settings.fields.n_layers,
                 .n_heads = hs_engine_shape(of->job->engine)->n_heads,
                 .n_maps = hs__corpus_maps(of->job)};
+    p.loss = (hs__loss_reader){.job = of->job, .kind = of->measure, .control = &p.control};
     memset(ret->words, 0, hs__pruning_words(ret->n_maps) * sizeof *ret->words);
-    const hs_status st = passes_init(&p) ? all_run(&p, ret, err)
-                                         : hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
+    hs_status st = passes_init(&p) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the pruning curve");
+    if (!st && ret->n_rankings > HS__PRUNING_IMPORTANCE)
+        st = hs__importance_create(of->job, &p.importance, err);
+    if (!st)
+        st = all_run(&p, ret, err);
     passes_finish(&p);
     return st;
 }

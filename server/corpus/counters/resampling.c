@@ -4,12 +4,17 @@
 #include "server/corpus/counters/resampling.h"
 
 #include "engine/statistics/focal_chance.h"
+#include "engine/statistics/gaussian_chance.h"
+#include "model/base/bytes.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/html.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+/* Texts are counted by a hash of their tokens, so that copies are seen. */
+enum { HASHES = 4096 };
 
 #define RUN                                                                                                  \
     {                                                                                                        \
@@ -31,6 +36,7 @@
 static const hs_array_row rows[HS__SUMS] = {
     COUNTS(HS__RUN_TEXTS, "block_texts", RUN, "texts", "texts of a block of neighbouring texts"),
     COUNTS(HS__RUN_PAIRS, "block_all_pairs", RUN, "pairs", "all_pairs of the block"),
+    COUNTS(HS__RUN_ORDINARY, "block_all_ordinary", RUN, "pairs", "all_ordinary of the block"),
     COUNTS(HS__RUN_REPEATED, "block_all_repeated", RUN, "pairs", "all_repeated of the block"),
     COUNTS(HS__RUN_SAME_SENTENCE, "block_all_same_sentence", RUN, "pairs", "all_same_sentence of the block"),
     COUNTS(HS__RUN_BOTH, "block_all_repeated_same_sentence", RUN, "pairs",
@@ -39,6 +45,8 @@ static const hs_array_row rows[HS__SUMS] = {
            "distances of all pairs of the block, summed"),
     COUNTS(HS__RUN_NEAR, "block_all_near", RUN, "pairs",
            "pairs of the block within 5 tokens of the diagonal"),
+    COUNTS(HS__RUN_GAUSSIAN, "block_all_gaussian_below", RUN, "pairs",
+           "pairs with a normalised similarity below 0.1, had each text Gaussian outputs"),
     COUNTS(HS__RUN_TOKENS, "block_tokens", RUN, "tokens", "tokens of the block; of cross heads in 1/65536"),
     COUNTS(HS__RUN_SEPARATORS, "block_separators", RUN, "tokens",
            "separators, sentence ends and commas among them; of cross heads the attention on them if evenly "
@@ -54,6 +62,7 @@ static const hs_array_row rows[HS__SUMS] = {
           "normalised similarity summed over heads, its positive part within 5 tokens of the diagonal"),
     REALS(HS__LAYER_POSITIVE, "block_positive_sum", LAYER, "normalised similarity", "the same anywhere"),
     COUNTS(HS__HEAD_HIGH, "block_high", HEAD, "pairs", "high of the block, at the main threshold"),
+    COUNTS(HS__HEAD_ORDINARY, "block_high_ordinary", HEAD, "pairs", "high_ordinary of the block"),
     COUNTS(HS__HEAD_REPEATED, "block_repeated", HEAD, "pairs", "repeated of the block"),
     COUNTS(HS__HEAD_SAME_SENTENCE, "block_same_sentence", HEAD, "pairs", "same_sentence of the block"),
     COUNTS(HS__HEAD_BOTH, "block_repeated_same_sentence", HEAD, "pairs",
@@ -74,19 +83,39 @@ static const hs_array_row rows[HS__SUMS] = {
           "expected_repeated_same_sentence of the block"),
     REALS(HS__HEAD_FOCAL_CHANCE, "block_focal_chance_sum", HEAD, "share of pairs",
           "share with the focal token of as many pairs drawn at random, summed over texts"),
+    [HS__TEXTS_BY_HASH] = {NULL, {{"hash", HASHES}}, "texts", "texts by a hash of their tokens"},
 };
 
 static const hs_sums_kind kind_of_sums = {
     .member = "resampling", .what = "the sums of blocks", .rows = rows, .n_rows = HS__N(rows)};
 
+const hs_sums_kind hs__untrained_sums = {.member = "untrained",
+                                         .what = "the sums of the untrained network",
+                                         .rows = rows,
+                                         .n_rows = HS__N(rows),
+                                         .hidden = true};
+
+const hs_sums_kind hs__longest_sums = {.member = "longest_pairs",
+                                       .what = "the sums of the longest outputs",
+                                       .rows = rows,
+                                       .n_rows = HS__N(rows),
+                                       .hidden = true};
+
 /* ---- a run ---- */
+
+/* Returns how many numbers a head's output has. */
+static size_t head_width(const hs__corpus_job *job)
+{
+    return hs_engine_shape(job->engine)->head_width;
+}
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const size_t heads = hs__corpus_maps(job);
     (void)options;
     size->shared += sizeof(hs_bootstrap);
-    size->worker += hs_focal_chance_bytes(job->settings.fields.max_tokens);
+    size->worker += hs_focal_chance_bytes(job->settings.fields.max_tokens) +
+                    hs_gaussian_bytes(job->settings.fields.max_tokens, head_width(job));
     size->report += heads * 4096; /* intervals, as objects */
     size->report_text += heads * 1024;
 }
@@ -98,6 +127,7 @@ typedef struct worker {
     hs__tally tally;
     const void *chances; /* state of same_distance */
     hs_focal_chance *focal;
+    float *gaussian;                                    /* [hs_gaussian_bytes] */
     int32_t focal_drawn[HS_CORPUS_BATCH][HS_HEADS_MAX]; /* positions, of the current layer's heads */
 } worker;
 
@@ -106,14 +136,19 @@ static hs_status worker_begin(void *state, void *const *states, hs_error *err)
     worker *w = state;
     w->chances = states[HS__NUMBER_OF_same_distance];
     w->focal = hs_focal_chance_create(w->tally.counting->statistics->tokens_max);
-    return w->focal ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    w->gaussian = malloc(
+        hs_gaussian_bytes(w->tally.counting->statistics->tokens_max, head_width(w->tally.counting->job)));
+    return w->focal && w->gaussian ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
 }
 
 static void worker_end(void *state)
 {
     worker *w = state;
     hs_focal_chance_destroy(w->focal);
+    free(w->gaussian);
 }
+
+/* ---- what a text and its heads add ---- */
 
 /* The sums of a block. */
 typedef struct block_sums {
@@ -121,9 +156,9 @@ typedef struct block_sums {
     int64_t *words;
 } block_sums;
 
-static block_sums block_of(const worker *w, const hs__text *t)
+static block_sums block_of(hs_sums *sums, const hs__text *t)
 {
-    return (block_sums){w->tally.sums, hs_blocks_at(w->tally.sums->blocks, t->record.number)};
+    return (block_sums){sums, hs_blocks_at(sums->blocks, t->record.number)};
 }
 
 /* Returns the words of a sum: of the run, or of layer or head number `at`. */
@@ -146,31 +181,113 @@ static void spread_add(const hs__corpus_job *job, const hs__text *t, block_sums 
     *words_of(block, HS__RUN_SEPARATORS, 0) += crosses ? (queries * n * CROSS_UNIT + keys / 2) / keys : n;
 }
 
-static hs_status start(void *state, hs__text *t, hs_error *err)
+static size_t hash_of(const hs_corpus_text *text)
 {
-    const worker *w = state;
-    const hs_chance *chance = hs__same_distance_of_worker(w->chances, t->place);
+    uint64_t state = 0;
+    for (size_t i = 0; i < text->n_tokens; i++)
+        state = hs_mix(state + (uint64_t)text->ids[i] + HS_MIX_STEP);
+    return state % HASHES;
+}
+
+/* Returns the number of tokens that are not special. */
+static size_t ordinary_count(const hs_corpus_text *text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text->n_tokens; i++)
+        n += !text->special[i];
+    return n;
+}
+
+void hs__block_text_add(hs_sums *sums, const hs_chance *chance, const hs__text *t)
+{
     const int64_t T = (int64_t)(t->end - t->first);
     const hs_corpus_text text = hs__text_counted(t);
-    const block_sums block = block_of(w, t);
-    (void)err;
-    hs_focal_chance_find(w->focal, t->place, &text);
+    const block_sums block = block_of(sums, t);
     ++*words_of(block, HS__RUN_TEXTS, 0);
-    *words_of(block, HS__RUN_PAIRS, 0) += T * (T - 1) / 2;
+    *words_of(block, HS__RUN_PAIRS, 0) += (int64_t)hs_pairs_of(text.n_tokens);
+    *words_of(block, HS__RUN_ORDINARY, 0) += (int64_t)hs_pairs_of(ordinary_count(&text));
     *words_of(block, HS__RUN_REPEATED, 0) += (int64_t)hs_chance_total(chance, HS_CHANCE_REPEATED);
     *words_of(block, HS__RUN_SAME_SENTENCE, 0) += (int64_t)hs_chance_total(chance, HS_CHANCE_SAME_SENTENCE);
     *words_of(block, HS__RUN_BOTH, 0) += (int64_t)hs_chance_total(chance, HS_CHANCE_BOTH);
     *words_of(block, HS__RUN_DISTANCE, 0) += (T - 1) * T * (T + 1) / 6;
     for (int64_t d = 1; d <= HS_CORPUS_BAND && d < T; d++)
         *words_of(block, HS__RUN_NEAR, 0) += T - d;
-    spread_add(w->tally.counting->job, t, block);
+    if (!t->window)
+        hs_sums_at(sums, HS__TEXTS_BY_HASH)[hash_of(&text)]++;
+}
+
+hs__block_head hs__block_head_of(const hs__text_head *head, size_t n_heads)
+{
+    const size_t main = hs_corpus_stats_options(head->statistics).threshold_main;
+    const bool is_last = head->h + 1 == n_heads;
+    return (hs__block_head){.l = head->l,
+                            .map = head->map,
+                            .observation = head->observation,
+                            .distances = hs_corpus_batch_distances(head->statistics, main),
+                            .ordinary = hs_corpus_batch_ordinary(head->statistics, main),
+                            .ends_layer = is_last,
+                            .layer = is_last ? hs_corpus_batch_layer(head->statistics)
+                                             : (hs_corpus_layer_observation){0}};
+}
+
+static void layer_add(block_sums block, const hs__block_head *head)
+{
+    const double *mass = head->observation->mass;
+    const double separators = mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END] + mass[HS_ROLE_COMMA];
+    const size_t l = head->l;
+    hs_real_add(words_of(block, HS__LAYER_SEPARATORS, l), separators);
+    hs_real_add(words_of(block, HS__LAYER_ATTENTION, l),
+                separators + mass[HS_ROLE_FIRST] + mass[HS_ROLE_OTHER]);
+    if (!head->ends_layer)
+        return;
+    *words_of(block, HS__LAYER_UNIQUE_FOCAL, l) += (int64_t)head->layer.unique_focal;
+    hs_real_add(words_of(block, HS__LAYER_NEAR, l), head->layer.near);
+    hs_real_add(words_of(block, HS__LAYER_POSITIVE, l), head->layer.all);
+}
+
+void hs__block_head_add(hs_sums *sums, const hs_chance *chance, const hs__text *t, const hs__block_head *head)
+{
+    const hs_corpus_observation *o = head->observation;
+    const size_t map = head->map;
+    const block_sums block = block_of(sums, t);
+    uint64_t expected[HS_CHANCE_KINDS];
+    *words_of(block, HS__HEAD_HIGH, map) += (int64_t)o->high_pairs;
+    *words_of(block, HS__HEAD_ORDINARY, map) += (int64_t)o->ordinary_pairs;
+    *words_of(block, HS__HEAD_REPEATED, map) += (int64_t)o->repeated_pairs;
+    *words_of(block, HS__HEAD_SAME_SENTENCE, map) += (int64_t)o->same_sentence_pairs;
+    *words_of(block, HS__HEAD_BOTH, map) += (int64_t)o->both_pairs;
+    *words_of(block, HS__HEAD_DISTANCE, map) += (int64_t)o->distance_sum;
+    *words_of(block, HS__HEAD_TEXTS_WITH_HIGH, map) += o->high_pairs > 0;
+    *words_of(block, HS__HEAD_BELOW, map) += (int64_t)o->below_pairs;
+    *words_of(block, HS__HEAD_MIDDLE, map) += (int64_t)o->middle_pairs;
+    hs_real_add(words_of(block, HS__HEAD_FOCAL_SHARE, map), o->focal_ratio);
+    hs_chance_expect(chance, head->distances, head->ordinary, expected);
+    for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
+        hs_chance_add(words_of(block, (hs__sum)(HS__HEAD_EXPECTED_REPEATED + kind), map), expected[kind]);
+    layer_add(block, head);
+}
+
+/* ---- the model's own heads, and what chance gives ---- */
+
+static hs_status start(void *state, hs__text *t, hs_error *err)
+{
+    const worker *w = state;
+    const hs__corpus_job *job = w->tally.counting->job;
+    const hs_corpus_text text = hs__text_counted(t);
+    const block_sums block = block_of(w->tally.sums, t);
+    (void)err;
+    hs_focal_chance_find(w->focal, t->place, &text);
+    hs__block_text_add(w->tally.sums, hs__same_distance_of_worker(w->chances, t->place), t);
+    *words_of(block, HS__RUN_GAUSSIAN, 0) +=
+        (int64_t)hs_gaussian_below(text.number, text.n_tokens, head_width(job),
+                                   job->settings.fields.similarity.centered, 0.1f, w->gaussian);
+    spread_add(job, t, block);
     return HS_OK;
 }
 
-/* Returns the number of different focal tokens that the last layer's heads have by chance. */
-static int64_t unique_count(const int32_t *positions, size_t n_heads)
+size_t hs__unique_count(const int32_t *positions, size_t n_heads)
 {
-    int64_t n = 0;
+    size_t n = 0;
     for (size_t h = 0; h < n_heads; h++) {
         size_t before = 0;
         while (before < h && positions[before] != positions[h])
@@ -180,48 +297,21 @@ static int64_t unique_count(const int32_t *positions, size_t n_heads)
     return n;
 }
 
-static void layer_add(const worker *w, size_t place, block_sums block, const hs__text_head *head)
-{
-    const double *mass = head->observation->mass;
-    const double separators = mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END] + mass[HS_ROLE_COMMA];
-    const size_t n_heads = block.sums->lengths[HS_HEADS], l = head->l;
-    hs_real_add(words_of(block, HS__LAYER_SEPARATORS, l), separators);
-    hs_real_add(words_of(block, HS__LAYER_ATTENTION, l),
-                separators + mass[HS_ROLE_FIRST] + mass[HS_ROLE_OTHER]);
-    if (head->h + 1 < n_heads)
-        return;
-    const hs_corpus_layer_observation layer = hs_corpus_batch_layer(head->statistics);
-    *words_of(block, HS__LAYER_UNIQUE_FOCAL, l) += (int64_t)layer.unique_focal;
-    *words_of(block, HS__LAYER_UNIQUE_CHANCE, l) += unique_count(w->focal_drawn[place], n_heads);
-    hs_real_add(words_of(block, HS__LAYER_NEAR, l), layer.near);
-    hs_real_add(words_of(block, HS__LAYER_POSITIVE, l), layer.all);
-}
-
 static void head(void *state, hs__text *t, hs__text_head *head)
 {
     worker *w = state;
-    const hs_corpus_observation *o = head->observation;
-    const size_t map = head->map;
-    const uint32_t *distances =
-        hs_corpus_batch_distances(head->statistics, w->tally.counting->statistics->threshold_main);
-    const block_sums block = block_of(w, t);
-    uint64_t expected[HS_CHANCE_KINDS];
-    *words_of(block, HS__HEAD_HIGH, map) += (int64_t)o->high_pairs;
-    *words_of(block, HS__HEAD_REPEATED, map) += (int64_t)o->repeated_pairs;
-    *words_of(block, HS__HEAD_SAME_SENTENCE, map) += (int64_t)o->same_sentence_pairs;
-    *words_of(block, HS__HEAD_BOTH, map) += (int64_t)o->both_pairs;
-    *words_of(block, HS__HEAD_DISTANCE, map) += (int64_t)o->distance_sum;
-    *words_of(block, HS__HEAD_TEXTS_WITH_HIGH, map) += o->high_pairs > 0;
-    *words_of(block, HS__HEAD_BELOW, map) += (int64_t)o->below_pairs;
-    *words_of(block, HS__HEAD_MIDDLE, map) += (int64_t)o->middle_pairs;
-    hs_real_add(words_of(block, HS__HEAD_FOCAL_SHARE, map), o->focal_ratio);
-    hs_chance_expect(hs__same_distance_of_worker(w->chances, t->place), distances, expected);
-    for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
-        hs_chance_add(words_of(block, (hs__sum)(HS__HEAD_EXPECTED_REPEATED + kind), map), expected[kind]);
-    const hs_focal_draw drawn = hs_focal_chance_draw(w->focal, t->place, map, o->high_pairs);
+    hs_sums *sums = w->tally.sums;
+    const size_t n_heads = sums->lengths[HS_HEADS];
+    const block_sums block = block_of(sums, t);
+    const hs__block_head own = hs__block_head_of(head, n_heads);
+    hs__block_head_add(sums, hs__same_distance_of_worker(w->chances, t->place), t, &own);
+    const hs_focal_draw drawn =
+        hs_focal_chance_draw(w->focal, t->place, head->map, head->observation->high_pairs);
     w->focal_drawn[t->place][head->h] = drawn.position;
-    hs_real_add(words_of(block, HS__HEAD_FOCAL_CHANCE, map), drawn.share);
-    layer_add(w, t->place, block, head);
+    hs_real_add(words_of(block, HS__HEAD_FOCAL_CHANCE, head->map), drawn.share);
+    if (own.ends_layer)
+        *words_of(block, HS__LAYER_UNIQUE_CHANCE, head->l) +=
+            (int64_t)hs__unique_count(w->focal_drawn[t->place], n_heads);
 }
 
 /* ---- draws ---- */
@@ -231,14 +321,27 @@ struct hs__resampling {
     hs_bootstrap bootstrap;
 };
 
-hs__resampling *hs__resampling_create(const hs__corpus_results *results)
+static size_t different_count(const hs_sums *counts)
 {
-    const hs_sums *c = results->counts[HS__NUMBER_OF_resampling];
-    hs__resampling *r = c ? hs_json_memory(1, sizeof *r) : NULL;
+    size_t n = 0;
+    for (size_t k = 0; k < HASHES; k++)
+        n += hs_sums_at(counts, HS__TEXTS_BY_HASH)[k] != 0;
+    return n;
+}
+
+size_t hs__different_texts(const hs__corpus_results *results)
+{
+    const hs_sums *counts = results->counts[HS__NUMBER_OF_resampling];
+    return counts ? different_count(counts) : SIZE_MAX;
+}
+
+hs__resampling *hs__resampling_create(const hs_sums *counts)
+{
+    hs__resampling *r = counts ? hs_json_memory(1, sizeof *r) : NULL;
     if (!r)
         return NULL;
-    r->counts = c;
-    hs_bootstrap_init(&r->bootstrap, c->blocks, c->firsts[HS__RUN_TEXTS]);
+    r->counts = counts;
+    hs_bootstrap_init(&r->bootstrap, counts->blocks, counts->firsts[HS__RUN_TEXTS], different_count(counts));
     return r;
 }
 
@@ -250,20 +353,6 @@ void hs__resampling_destroy(hs__resampling *resampling)
 const hs_bootstrap *hs__resampling_bootstrap(const hs__resampling *resampling)
 {
     return &resampling->bootstrap;
-}
-
-/* Draws the sum of n numbers of each block, from number `first` of their sum on. */
-static void numbers_draw(const hs__resampling *r, hs__sum sum, size_t first, size_t n, hs_draws ret)
-{
-    double by_block[HS_BLOCKS_MAX] = {0};
-    for (size_t b = 0; b < HS_BLOCKS_MAX; b++)
-        for (size_t i = 0; i < n; i++) {
-            const int64_t *words =
-                words_of((block_sums){r->counts, r->counts->blocks->words + b * r->counts->blocks->n_words},
-                         sum, first + i);
-            by_block[b] += rows[sum].kind == HS_COUNT ? (double)words[0] : hs_real_at(words);
-        }
-    hs_bootstrap_draw(&r->bootstrap, by_block, ret);
 }
 
 static void draws_unknown(hs_draws ret)
@@ -280,13 +369,13 @@ void hs__draw_head(const hs__resampling *r, hs__sum sum, size_t l, size_t h, hs_
     }
     const bool all = h == HS__HEADS_ALL;
     const size_t n_heads = r->counts->lengths[HS_HEADS];
-    numbers_draw(r, sum, l * n_heads + (all ? 0 : h), all ? n_heads : 1, ret);
+    hs_sums_draw(r->counts, &r->bootstrap, sum, l * n_heads + (all ? 0 : h), all ? n_heads : 1, ret);
 }
 
 void hs__draw_layer(const hs__resampling *r, hs__sum sum, size_t l, hs_draws ret)
 {
     if (r)
-        numbers_draw(r, sum, l, 1, ret);
+        hs_sums_draw(r->counts, &r->bootstrap, sum, l, 1, ret);
     else
         draws_unknown(ret);
 }
@@ -294,7 +383,7 @@ void hs__draw_layer(const hs__resampling *r, hs__sum sum, size_t l, hs_draws ret
 void hs__draw_run(const hs__resampling *r, hs__sum sum, hs_draws ret)
 {
     if (r)
-        numbers_draw(r, sum, 0, 1, ret);
+        hs_sums_draw(r->counts, &r->bootstrap, sum, 0, 1, ret);
     else
         draws_unknown(ret);
 }
@@ -317,13 +406,13 @@ static const struct {
     bool is_tested; /* against 1 */
 } figures[] = {
     {"repeated_share", HS__HEAD_REPEATED, HS__HEAD_HIGH, NO_RUN_SUM, true, false},
-    {"same_sentence_share", HS__HEAD_SAME_SENTENCE, HS__HEAD_HIGH, NO_RUN_SUM, true, false},
-    {"repeated_same_sentence_share", HS__HEAD_BOTH, HS__HEAD_HIGH, NO_RUN_SUM, false, false},
+    {"same_sentence_share", HS__HEAD_SAME_SENTENCE, HS__HEAD_ORDINARY, NO_RUN_SUM, true, false},
+    {"repeated_same_sentence_share", HS__HEAD_BOTH, HS__HEAD_ORDINARY, NO_RUN_SUM, false, false},
     {"mean_distance", HS__HEAD_DISTANCE, HS__HEAD_HIGH, NO_RUN_SUM, true, false},
     {"focal_share", HS__HEAD_FOCAL_SHARE, HS__HEAD_TEXTS_WITH_HIGH, NO_RUN_SUM, true, false},
     {"repeated_lift", HS__HEAD_REPEATED, HS__HEAD_HIGH, HS__RUN_REPEATED, false, false},
-    {"same_sentence_lift", HS__HEAD_SAME_SENTENCE, HS__HEAD_HIGH, HS__RUN_SAME_SENTENCE, false, false},
-    {"repeated_same_sentence_lift", HS__HEAD_BOTH, HS__HEAD_HIGH, HS__RUN_BOTH, false, false},
+    {"same_sentence_lift", HS__HEAD_SAME_SENTENCE, HS__HEAD_ORDINARY, HS__RUN_SAME_SENTENCE, false, false},
+    {"repeated_same_sentence_lift", HS__HEAD_BOTH, HS__HEAD_ORDINARY, HS__RUN_BOTH, false, false},
     {"repeated_lift_same_distance", HS__HEAD_REPEATED, HS__HEAD_EXPECTED_REPEATED, NO_RUN_SUM, false, true},
     {"same_sentence_lift_same_distance", HS__HEAD_SAME_SENTENCE, HS__HEAD_EXPECTED_SAME_SENTENCE, NO_RUN_SUM,
      false, true},
@@ -342,7 +431,7 @@ static void figure_draw(const hs__resampling *r, size_t f, size_t l, size_t h, h
     if (figures[f].chance == NO_RUN_SUM)
         return;
     hs__draw_run(r, figures[f].chance, chance);
-    hs__draw_run(r, HS__RUN_PAIRS, pairs);
+    hs__draw_run(r, figures[f].size == HS__HEAD_ORDINARY ? HS__RUN_ORDINARY : HS__RUN_PAIRS, pairs);
     hs__draws_divide(chance, pairs);
     hs__draws_divide(ret, chance);
 }
@@ -372,7 +461,7 @@ static double interval_add(const hs__resampling *r, size_t f, size_t l, size_t h
 /* Adds the adjusted p-values of figure f. heads: [l][h] of report.json; p: [l][h]. */
 static void p_add(const hs_sums *c, size_t f, const json_t *heads, double *p, size_t *scratch)
 {
-    hs_p_adjust(p, c->lengths[HS_LAYERS] * c->lengths[HS_HEADS], scratch);
+    hs_p_adjust(p, hs_sums_maps(c), scratch);
     for (size_t l = 0; l < c->lengths[HS_LAYERS]; l++)
         for (size_t h = 0; h < c->lengths[HS_HEADS]; h++) {
             json_t *head = json_array_get(json_array_get(heads, l), h);
@@ -448,10 +537,9 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
 {
     const hs_sums *c = data;
     const size_t t = hs_corpus_stats_options(results->stats).threshold_main;
-    hs__resampling *r = hs__resampling_create(results);
-    double *p = c ? hs_json_memory(c->lengths[HS_LAYERS] * c->lengths[HS_HEADS], sizeof *p) : NULL;
-    size_t *scratch =
-        c ? hs_json_memory(c->lengths[HS_LAYERS] * c->lengths[HS_HEADS], sizeof *scratch) : NULL;
+    hs__resampling *r = hs__resampling_create(c);
+    double *p = c ? hs_json_memory(hs_sums_maps(c), sizeof *p) : NULL;
+    size_t *scratch = c ? hs_json_memory(hs_sums_maps(c), sizeof *scratch) : NULL;
     if (r && p && scratch) {
         const json_t *heads = json_array_get(json_object_get(to, "head_figures"), t);
         const json_t *layers = json_array_get(json_object_get(to, "layer_figures"), t);

@@ -85,7 +85,8 @@ static void head(void *state, hs__text *text, hs__text_head *head)
     uint64_t numbers[HS_CHANCE_KINDS];
     for (size_t t = 0; t < sums->lengths[HS_THRESHOLDS]; t++) {
         const size_t at = t * sums->lengths[HS_LAYERS] * sums->lengths[HS_HEADS] + head->map;
-        hs_chance_expect(w->chances[text->place], hs_corpus_batch_distances(head->statistics, t), numbers);
+        hs_chance_expect(w->chances[text->place], hs_corpus_batch_distances(head->statistics, t),
+                         hs_corpus_batch_ordinary(head->statistics, t), numbers);
         for (size_t kind = 0; kind < HS_CHANCE_KINDS; kind++)
             hs_chance_add(hs_sums_at(sums, kind) + 2 * at, numbers[kind]);
     }
@@ -93,18 +94,20 @@ static void head(void *state, hs__text *text, hs__text_head *head)
 
 /* ---- report ---- */
 
-/* The names of a share, and whether it is an object with a value of its own. */
+/* The names of a share and of the pairs that it is of, and whether it is an object with a value of its own.
+ */
 static const struct {
-    const char *share, *lift, *chance;
+    const char *share, *lift, *chance, *size;
     bool is_figure;
 } names[HS_CHANCE_KINDS] = {
-    {"repeated_share", "repeated_lift_same_distance", "repeated_chance_same_distance", true},
-    {"same_sentence_share", "same_sentence_lift_same_distance", "same_sentence_chance_same_distance", true},
+    {"repeated_share", "repeated_lift_same_distance", "repeated_chance_same_distance", "high", true},
+    {"same_sentence_share", "same_sentence_lift_same_distance", "same_sentence_chance_same_distance",
+     "high_ordinary", true},
     {"repeated_same_sentence_share", "repeated_same_sentence_lift_same_distance",
-     "repeated_same_sentence_chance_same_distance", false},
+     "repeated_same_sentence_chance_same_distance", "high_ordinary", false},
 };
 
-/* Adds chance and lift of one share. */
+/* Adds chance and lift of one share of `high` pairs. */
 static void chance_add(json_t *figures, size_t kind, bool of_head, double number, double high)
 {
     json_t *share = json_object_get(figures, names[kind].share);
@@ -126,7 +129,7 @@ static void layer_report(const hs_sums *s, size_t t, size_t l, json_t *heads, js
             json_t *figures = json_array_get(heads, h);
             const size_t at = (t * s->lengths[HS_LAYERS] + l) * n_heads + h;
             const double own_number = hs_real_at(hs_sums_at(s, kind) + 2 * at);
-            const double own_high = json_number_value(json_object_get(figures, "high"));
+            const double own_high = json_number_value(json_object_get(figures, names[kind].size));
             chance_add(figures, kind, true, own_number, own_high);
             number += own_number;
             high += own_high;

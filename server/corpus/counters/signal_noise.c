@@ -7,6 +7,7 @@
 #include "engine/statistics/blocks.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/resampling.h"
 #include "server/corpus/report/html.h"
 
 #include <math.h>
@@ -68,11 +69,6 @@ static const hs_array_row rows[] = {
 
 static const hs_sums_kind kind = {
     .member = MEMBER, .what = "the sums of signal and noise", .rows = rows, .n_rows = HS__N(rows)};
-
-static size_t maps_of(const hs_sums *s)
-{
-    return s->lengths[HS_LAYERS] * s->lengths[HS_HEADS];
-}
 
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
@@ -149,7 +145,7 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 {
     const worker *w = state;
     const hs_sums *s = w->tally.sums;
-    const size_t half = t->record.number & 1, n_maps = maps_of(s);
+    const size_t half = t->record.number & 1, n_maps = hs_sums_maps(s);
     hs_snr_vector xy[HS_SNR_MODELS];
     const uint64_t n = hs_snr_head_find(w->texts[t->place], head->maps.similarity, xy);
     int64_t *block = hs_blocks_at(s->blocks, t->record.number);
@@ -162,7 +158,7 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 
 /* ---- sums of all blocks ---- */
 
-/* Reads n numbers of a row that is in all blocks. */
+/* Reads n numbers of a row, summed over blocks if it is in them. */
 static void numbers_read(const hs_sums *s, size_t row, size_t first, size_t n, double *ret)
 {
     const hs_corpus_array array = hs_array_of(rows, row, s->lengths);
@@ -188,7 +184,7 @@ static void halves_read(const hs_sums *s, hs_snr_half ret[2])
 static void head_read(const hs_sums *s, size_t map, hs_snr_vector ret_xy[2], double ret_yy[2])
 {
     for (size_t p = 0; p < 2; p++) {
-        const size_t at = p * maps_of(s) + map;
+        const size_t at = p * hs_sums_maps(s) + map;
         numbers_read(s, XY, at * HS_SNR_TERMS, HS_SNR_TERMS, ret_xy[p]);
         numbers_read(s, YY, at, 1, &ret_yy[p]);
     }
@@ -213,7 +209,8 @@ static double null_ratio(const hs_sums *c, const hs_snr_half halves[2], size_t n
     double yy[2];
     head_read(c, map, xy, yy);
     for (size_t p = 0; p < 2; p++)
-        numbers_read(c, NULL_XY, ((2 * null + p) * maps_of(c) + map) * HS_SNR_TERMS, HS_SNR_TERMS, xy[p]);
+        numbers_read(c, NULL_XY, ((2 * null + p) * hs_sums_maps(c) + map) * HS_SNR_TERMS, HS_SNR_TERMS,
+                     xy[p]);
     return hs_snr_ratio(halves, (const hs_snr_vector *)xy, yy, NULL);
 }
 
@@ -230,7 +227,7 @@ static void nulls_find(const hs_sums *c, size_t first, size_t n, double *ret)
 {
     hs_snr_half halves[2];
     for (size_t i = first; i < first + n; i++) {
-        const size_t null = i / maps_of(c), map = i % maps_of(c);
+        const size_t null = i / hs_sums_maps(c), map = i % hs_sums_maps(c);
         if (i == first || map == 0)
             null_halves_read(c, null, halves);
         ret[i - first] = null_ratio(c, halves, null, map);
@@ -250,6 +247,7 @@ static void read(const void *data, const hs_corpus_array *array, size_t first, s
 /* The ratios of all heads, and what intervals come from. */
 typedef struct ratios {
     const hs_sums *counts;
+    size_t n_different; /* texts */
     hs_bootstrap bootstrap;
     hs_snr_half (*halves)[2];                  /* [1 + HS_BOOTSTRAP_DRAWS] */
     double *values, *halves_values[2], *nulls; /* [l][h]; nulls: the highest */
@@ -268,13 +266,14 @@ static void ratios_finish(ratios *r)
 }
 
 /* Returns NULL if memory is short. */
-static ratios *ratios_create(const hs_sums *c)
+static ratios *ratios_create(const hs_sums *c, size_t n_different)
 {
-    const size_t n = maps_of(c);
+    const size_t n = hs_sums_maps(c);
     ratios *r = hs_json_memory(1, sizeof *r);
     if (!r)
         return NULL;
     r->counts = c;
+    r->n_different = n_different;
     r->halves = hs_json_memory(1 + HS_BOOTSTRAP_DRAWS, sizeof *r->halves);
     r->values = hs_json_memory(n, 5 * sizeof *r->values);
     r->intervals = hs_json_memory(n, sizeof *r->intervals);
@@ -290,24 +289,13 @@ static ratios *ratios_create(const hs_sums *c)
     return r;
 }
 
-/* Draws a number of a row. */
-static void number_draw(const ratios *r, size_t row, size_t at, hs_draws ret)
-{
-    double by_block[HS_BLOCKS_MAX];
-    for (size_t b = 0; b < HS_BLOCKS_MAX; b++) {
-        const int64_t *words = hs_sums_in_block(r->counts, row, b);
-        by_block[b] = rows[row].kind == HS_COUNT ? (double)words[at] : hs_real_at(words + 2 * at);
-    }
-    hs_bootstrap_draw(&r->bootstrap, by_block, ret);
-}
-
 static void halves_draw(ratios *r)
 {
     hs_draws draws;
-    hs_bootstrap_init(&r->bootstrap, r->counts->blocks, r->counts->firsts[TEXTS]);
+    hs_bootstrap_init(&r->bootstrap, r->counts->blocks, r->counts->firsts[TEXTS], r->n_different);
     for (size_t p = 0; p < 2; p++)
         for (size_t k = 0; k < PRODUCTS; k++) {
-            number_draw(r, XX, p * PRODUCTS + k, draws);
+            hs_sums_draw(r->counts, &r->bootstrap, XX, p * PRODUCTS + k, 1, draws);
             for (size_t draw = 0; draw <= HS_BOOTSTRAP_DRAWS; draw++)
                 r->halves[draw][p].products[k / HS_SNR_TERMS][k % HS_SNR_TERMS] = draws[draw];
         }
@@ -321,10 +309,10 @@ static void head_draw(ratios *r, size_t map, hs_draws sums[2][HS_SNR_TERMS + 1])
 {
     hs_draws draws;
     for (size_t p = 0; p < 2; p++) {
-        const size_t at = p * maps_of(r->counts) + map;
+        const size_t at = p * hs_sums_maps(r->counts) + map;
         for (size_t k = 0; k < HS_SNR_TERMS; k++)
-            number_draw(r, XY, at * HS_SNR_TERMS + k, sums[p][k]);
-        number_draw(r, YY, at, sums[p][HS_SNR_TERMS]);
+            hs_sums_draw(r->counts, &r->bootstrap, XY, at * HS_SNR_TERMS + k, 1, sums[p][k]);
+        hs_sums_draw(r->counts, &r->bootstrap, YY, at, 1, sums[p][HS_SNR_TERMS]);
     }
     for (size_t draw = HS_BOOTSTRAP_DRAWS + 1; draw-- > 0;) {
         hs_snr_vector xy[2];
@@ -345,7 +333,7 @@ static void head_draw(ratios *r, size_t map, hs_draws sums[2][HS_SNR_TERMS + 1])
 /* Finds all of it. Returns false if memory is short. */
 static bool ratios_fill(ratios *r)
 {
-    const size_t n = maps_of(r->counts);
+    const size_t n = hs_sums_maps(r->counts);
     hs_draws(*sums)[HS_SNR_TERMS + 1] = hs_json_memory(2, sizeof *sums);
     if (!sums)
         return false;
@@ -405,7 +393,7 @@ static json_t *best_json(const ratios *r, const hs_corpus_options *o)
     double below = INFINITY; /* the one listed last */
     for (size_t k = 0; k < BEST_LISTED; k++) {
         size_t best = SIZE_MAX;
-        for (size_t map = 0; map < maps_of(r->counts); map++) {
+        for (size_t map = 0; map < hs_sums_maps(r->counts); map++) {
             const double value = r->halves_values[0][map];
             if (value < below && (best == SIZE_MAX || value > r->halves_values[0][best]))
                 best = map;
@@ -425,7 +413,7 @@ static json_t *best_json(const ratios *r, const hs_corpus_options *o)
 
 static json_t *summary_json(const ratios *r, const hs_corpus_options *o)
 {
-    const size_t n = maps_of(r->counts);
+    const size_t n = hs_sums_maps(r->counts);
     const double null = highest(r->nulls, n);
     json_int_t n_above = 0;
     for (size_t map = 0; map < n; map++)
@@ -437,10 +425,10 @@ static json_t *summary_json(const ratios *r, const hs_corpus_options *o)
 static void report(const hs__corpus_results *results, void *data, json_t *to)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
-    ratios *r = data ? ratios_create(data) : NULL;
+    ratios *r = data ? ratios_create(data, hs__different_texts(results)) : NULL;
     if (r && ratios_fill(r)) {
         for (size_t t = 0; t < o.n_thresholds; t++)
-            for (size_t map = 0; map < maps_of(r->counts); map++)
+            for (size_t map = 0; map < hs_sums_maps(r->counts); map++)
                 head_report(
                     r, map, t == o.threshold_main,
                     json_array_get(json_array_get(json_array_get(json_object_get(to, "head_figures"), t),

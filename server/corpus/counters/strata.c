@@ -9,6 +9,7 @@
 
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/resampling.h"
 #include "server/corpus/report/html.h"
 
 #include <math.h>
@@ -183,19 +184,12 @@ static double weighted(const hs_sums *s, size_t map, figure_find *figure)
 
 /* ---- intervals ---- */
 
-/* Draws n numbers of a row, from number `first` on. */
+/* Draws each of n numbers of a row, from number `first` on. */
 static void numbers_draw(const hs_sums *s, const hs_bootstrap *bootstrap, size_t row, size_t first, size_t n,
                          hs_draws *ret)
 {
-    double by_block[HS_BLOCKS_MAX] = {0};
-    for (size_t i = 0; i < n; i++) {
-        for (size_t b = 0; b < BLOCKS; b++) {
-            const int64_t *words = hs_sums_in_block(s, row, b);
-            by_block[b] =
-                rows[row].kind == HS_COUNT ? (double)words[first + i] : hs_real_at(words + 2 * (first + i));
-        }
-        hs_bootstrap_draw(bootstrap, by_block, ret[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        hs_sums_draw(s, bootstrap, row, first + i, 1, ret[i]);
 }
 
 static void head_draw(const hs_sums *s, const hs_bootstrap *bootstrap, size_t map, head_draws *ret)
@@ -250,13 +244,13 @@ static void interval_add(const hs_bootstrap *bootstrap, const head_draws *of, fi
 }
 
 /* Adds to the intervals of heads at the main threshold. */
-static void intervals_report(const hs_sums *s, const json_t *heads)
+static void intervals_report(const hs_sums *s, size_t n_different, const json_t *heads)
 {
     const size_t n_heads = s->lengths[HS_HEADS];
     hs_bootstrap *bootstrap = hs_json_memory(1, sizeof *bootstrap);
     head_draws *draws = hs_json_memory(1, sizeof *draws);
     if (bootstrap && draws)
-        hs_bootstrap_init(bootstrap, s->blocks, s->firsts[BLOCK_TEXTS]);
+        hs_bootstrap_init(bootstrap, s->blocks, s->firsts[BLOCK_TEXTS], n_different);
     for (size_t map = 0; bootstrap && draws && map < s->lengths[HS_LAYERS] * n_heads; map++) {
         const json_t *head = json_array_get(json_array_get(heads, map / n_heads), map % n_heads);
         if (!json_object_get(head, "intervals"))
@@ -285,7 +279,8 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
         }
     }
     if (s)
-        intervals_report(s, json_array_get(heads, hs_corpus_stats_options(results->stats).threshold_main));
+        intervals_report(s, hs__different_texts(results),
+                         json_array_get(heads, hs_corpus_stats_options(results->stats).threshold_main));
 }
 
 const hs__counter hs__counter_strata = {

@@ -157,12 +157,21 @@ static size_t n_right(const hs_syntax *syntax)
 
 static json_t *numbers_save(const uint64_t *numbers, size_t n)
 {
-    return hs__numbers_save((const int64_t *)numbers, n);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer((json_int_t)numbers[i]));
+    return list;
 }
 
 static bool numbers_load(const json_t *list, uint64_t *ret, size_t n)
 {
-    return hs__numbers_load(list, 0, (int64_t *)ret, n);
+    bool sound = json_array_size(list) == n;
+    for (size_t i = 0; sound && i < n; i++) {
+        const json_t *number = json_array_get(list, i);
+        sound = json_is_integer(number) && json_integer_value(number) >= 0;
+        ret[i] = (uint64_t)json_integer_value(number);
+    }
+    return sound;
 }
 
 static json_t *counts_json(const hs_syntax *syntax)

@@ -11,13 +11,8 @@
 static hs_status read_windows(const char *text, const hs_model *model, hs__corpus_settings *settings,
                               void *options, hs_error *err)
 {
-    static const hs_field flag = {.kind = HS_FIELD_FLAG};
-    hs_error why = {0};
     (void)model, (void)options;
-    json_t *value = hs_field_json(&flag, text, &why);
-    settings->windows = json_is_true(value);
-    json_decref(value);
-    return value ? HS_OK : hs_fail(err, HS_INVALID, "true or false");
+    return hs__flag_read(text, &settings->windows, err);
 }
 
 static const hs__setting_row settings[] = {

@@ -1,6 +1,8 @@
 /* words.c - writes and reads integers as base64, and the sums that are made of them. */
 #include "server/corpus/counters/words.h"
 
+#include "model/files/json.h"
+
 #include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ bool hs__words_load(const json_t *saved, int64_t *ret_words, size_t n)
     if (!json_is_string(saved) || n_text != BASE64_ENCODE_RAW_LENGTH(n * sizeof *ret_words))
         return false;
     size_t n_bytes = BASE64_DECODE_LENGTH(n_text);
-    uint8_t *bytes = malloc(n_bytes + 1);
+    uint8_t *bytes = hs_json_memory(n_bytes + 1, 1); /* counts a refusal: lack of memory is no damage */
     base64_decode_init(&decoder);
     const bool sound = bytes &&
                        base64_decode_update(&decoder, &n_bytes, bytes, n_text, json_string_value(saved)) &&
@@ -32,25 +34,6 @@ bool hs__words_load(const json_t *saved, int64_t *ret_words, size_t n)
     if (sound)
         memcpy(ret_words, bytes, n_bytes);
     free(bytes);
-    return sound;
-}
-
-json_t *hs__numbers_save(const int64_t *numbers, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer((json_int_t)numbers[i]));
-    return list;
-}
-
-bool hs__numbers_load(const json_t *list, int64_t least, int64_t *ret_numbers, size_t n)
-{
-    bool sound = json_array_size(list) == n;
-    for (size_t i = 0; sound && i < n; i++) {
-        const json_t *number = json_array_get(list, i);
-        ret_numbers[i] = json_integer_value(number);
-        sound = json_is_integer(number) && ret_numbers[i] >= least;
-    }
     return sound;
 }
 

@@ -11,10 +11,6 @@ json_t *hs__words_save(const int64_t *words, size_t n);
 /* Reads n words. Returns false if the value is no string of that many. */
 bool hs__words_load(const json_t *saved, int64_t *ret_words, size_t n);
 
-/* The same as a list of numbers, for few: least is the least number. */
-json_t *hs__numbers_save(const int64_t *numbers, size_t n);
-bool hs__numbers_load(const json_t *list, int64_t least, int64_t *ret_numbers, size_t n);
-
 /* Returns sums as {"words"}, with blocks also "shift" and "blocks"; NULL if memory is short. */
 json_t *hs__sums_save(const hs_sums *sums);
 /* Reads them into zeros of the same kind and lengths. Returns false if they are damaged. */

@@ -355,6 +355,24 @@ static hs_status block_find(const char *record, size_t n_bytes, hs__record_text 
     return ret->text.n_bytes ? HS_OK : none(ret, "a block with neither words nor # text =");
 }
 
+/* ---- FASTA ---- */
+
+/* Joins the lines behind the header: white space and the * that may end a sequence are not part of it. */
+static hs_status sequence_find(const char *record, size_t n_bytes, hs__record_text *ret)
+{
+    const char *end = record + n_bytes, *newline = memchr(record, '\n', n_bytes);
+    char *copy = ret->copies[0] = malloc(n_bytes + 1);
+    size_t n = 0;
+    if (!copy)
+        return HS_NO_MEMORY;
+    for (const char *at = newline ? newline + 1 : end; at < end; at++)
+        if (*at != ' ' && (*at < '\t' || *at > '\r'))
+            copy[n++] = *at;
+    n -= n && copy[n - 1] == '*';
+    ret->text = (hs_text){copy, n};
+    return n ? HS_OK : none(ret, "a header without a sequence");
+}
+
 /* ---- any ---- */
 
 hs_status hs__record_text_find(const hs__record_layout *layout, const hs__input_format *given,
@@ -370,6 +388,8 @@ hs_status hs__record_text_find(const hs__record_layout *layout, const hs__input_
         return row_find(layout, record, n_bytes, ret);
     case HS__FORMAT_CONLLU:
         return block_find(record, n_bytes, ret);
+    case HS__FORMAT_FASTA:
+        return sequence_find(record, n_bytes, ret);
     default:
         return HS_OK;
     }

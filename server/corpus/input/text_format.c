@@ -69,7 +69,7 @@ bool hs__csv_next_field(hs__csv_row *row, char *ret, size_t *ret_n)
 /* ---- by name ---- */
 
 static const struct {
-    const char *name, *media_type, *endings[3];
+    const char *name, *media_type, *endings[6];
 } formats[HS__FORMATS] = {
     [HS__FORMAT_AUTO] = {"auto", "application/octet-stream", {NULL}},
     [HS__FORMAT_TEXT] = {"text", "text/plain", {NULL}}, /* .txt may hold anything */
@@ -79,6 +79,7 @@ static const struct {
     [HS__FORMAT_TSV] = {"tsv", "text/tab-separated-values", {".tsv", ".tab"}},
     [HS__FORMAT_CONLLU] = {"conllu", NULL, {".conllu", ".conll"}},
     [HS__FORMAT_PARAGRAPHS] = {"paragraphs", NULL, {NULL}},
+    [HS__FORMAT_FASTA] = {"fasta", NULL, {".fasta", ".fa", ".faa", ".fna", ".ffn"}},
 };
 
 const char *hs__input_format_name(hs__text_format format)
@@ -205,12 +206,13 @@ static bool looks_jsonl(const peek *p)
     return line.n && (*line.bytes == '{' || (*line.bytes == '"' && is_text_json(&line)));
 }
 
-static bool begins_array(const peek *p)
+/* Returns true if the first byte that is no white space is c. */
+static bool begins_with(const peek *p, char c)
 {
     size_t at = 0;
     while (at < p->n && isspace((unsigned char)p->bytes[at]))
         at++;
-    return at < p->n && p->bytes[at] == '[';
+    return at < p->n && p->bytes[at] == c;
 }
 
 /* An array whose first element can hold a text, or is an object: that may be longer than what is seen, or
@@ -219,7 +221,7 @@ static bool looks_json(const peek *p)
 {
     peek element;
     const hs__record_layout layout = {.format = HS__FORMAT_JSON};
-    if (!begins_array(p))
+    if (!begins_with(p, '['))
         return false;
     const bool whole = record_first(p, &layout, &element);
     return element.n && (*element.bytes == '{' || (whole && is_text_json(&element)));
@@ -290,8 +292,8 @@ static hs_status rows_layout(const char *path, const peek *p, const char *delimi
     while (n_shown < p->n && n_shown < 100 && (unsigned char)p->bytes[n_shown] >= ' ')
         n_shown++;
     return hs_fail(err, HS_INVALID,
-                   "'%s' has no column '%s': its first row must name the columns, and field says which of "
-                   "them holds the text; it reads %.*s",
+                   "'%s' has no column '%s': its first row must name the columns, and field (--field) says "
+                   "which of them holds the text; it reads %.*s",
                    path, p->field, (int)hs_utf8_valid(p->bytes, n_shown), p->bytes);
 }
 
@@ -368,13 +370,16 @@ static hs_status layout_find(const char *path, const peek *p, const hs__input_fo
         format = format_guess(p, ret);
     else if (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV)
         st = rows_layout(path, p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
-    if (format == HS__FORMAT_JSON && p->n && !begins_array(p))
+    if (format == HS__FORMAT_JSON && p->n && !begins_with(p, '['))
         st = hs_fail(err, HS_INVALID, "'%s' is not a JSON array: it does not begin with a bracket", path);
+    if (format == HS__FORMAT_FASTA && p->n && !begins_with(p, '>'))
+        st = hs_fail(err, HS_INVALID, "'%s' is not FASTA: it does not begin with >", path);
     const char *named = *given->field       ? given->field
                         : given->has_target ? hs__pair_field_of(given)
                                             : given->pair_field;
     if (*named && p->n &&
-        (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
+        (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU ||
+         format == HS__FORMAT_FASTA))
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
                      hs__input_format_name(format), named);
     ret->format = format;
@@ -444,6 +449,15 @@ static bool ends_block(hs__splitter *scan, char c)
     return blank_line;
 }
 
+/* The > of the next header ends a sequence. The first byte of a record is behind its own >. */
+static bool ends_sequence(hs__splitter *scan, char c)
+{
+    const bool next = c == '>' && scan->line_begins && scan->n_row > 0;
+    scan->line_begins = c == '\n';
+    scan->n_row++;
+    return next;
+}
+
 static bool ends_element(hs__splitter *scan, char c)
 {
     if (scan->quoted) {
@@ -464,6 +478,11 @@ static bool ends_element(hs__splitter *scan, char c)
 static bool is_before(hs__splitter *scan, char c)
 {
     const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (scan->layout.format == HS__FORMAT_FASTA) {
+        const bool passed = scan->depth == 0 && (is_space || c == '>');
+        scan->depth += c == '>' && scan->depth == 0;
+        return passed;
+    }
     if (scan->layout.format != HS__FORMAT_JSON)
         return is_space;
     if (scan->depth == 0 && c == '[') {
@@ -484,11 +503,10 @@ static hs__record_piece line_next(hs__splitter *scan, const char *bytes, size_t 
 
 hs__record_piece hs__splitter_next(hs__splitter *scan, const char *bytes, size_t n)
 {
-    static bool (*const ends[HS__FORMATS])(hs__splitter *, char) = {[HS__FORMAT_JSON] = ends_element,
-                                                                    [HS__FORMAT_CSV] = ends_row,
-                                                                    [HS__FORMAT_TSV] = ends_row,
-                                                                    [HS__FORMAT_CONLLU] = ends_block,
-                                                                    [HS__FORMAT_PARAGRAPHS] = ends_block};
+    static bool (*const ends[HS__FORMATS])(hs__splitter *, char) = {
+        [HS__FORMAT_JSON] = ends_element,     [HS__FORMAT_CSV] = ends_row,
+        [HS__FORMAT_TSV] = ends_row,          [HS__FORMAT_CONLLU] = ends_block,
+        [HS__FORMAT_PARAGRAPHS] = ends_block, [HS__FORMAT_FASTA] = ends_sequence};
     bool (*const ends_here)(hs__splitter *, char) = ends[scan->layout.format];
     size_t from = 0;
     if (!ends_here)

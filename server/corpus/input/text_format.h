@@ -2,6 +2,7 @@
  *
  * text: one text per line. paragraphs: separated by blank lines. jsonl: an object or string per line. json:
  * one array of these. csv, tsv: with a header, quoted as in RFC 4180. conllu: one block per sentence.
+ * fasta: a header that begins with >, and the lines of a sequence.
  * Splits a file into records, too; records.h finds the text of a record. */
 #pragma once
 
@@ -47,11 +48,12 @@ typedef enum hs__text_format {
     HS__FORMAT_TSV,
     HS__FORMAT_CONLLU,
     HS__FORMAT_PARAGRAPHS,
+    HS__FORMAT_FASTA,
     HS__FORMATS
 } hs__text_format;
 
 /* In the order of hs__text_format. */
-#define HS__INPUT_FORMAT_NAMES "auto|text|jsonl|json|csv|tsv|conllu|paragraphs"
+#define HS__INPUT_FORMAT_NAMES "auto|text|jsonl|json|csv|tsv|conllu|paragraphs|fasta"
 
 /* The format of an input as an option gives it. */
 typedef struct hs__input_format {
@@ -108,11 +110,12 @@ HS_MUST_USE hs_status hs__record_layout_find(const char *path, const char *bytes
 
 typedef struct hs__splitter {
     hs__record_layout layout;
-    uint64_t depth; /* of a JSON array: brackets that are open; it goes on from record to record */
+    uint64_t depth; /* of a JSON array: brackets that are open; of FASTA: 1 behind the first >. It goes on
+                     * from record to record */
     bool begun;     /* a byte of the record was seen */
     bool quoted, escaped, line_begins;
     hs__csv_state csv;
-    size_t n_row;    /* bytes of the row */
+    size_t n_row;    /* bytes of the row or sequence */
     size_t line_end; /* of these, before the first line end of its last field, if that is quoted; else 0 */
 } hs__splitter;
 

@@ -89,6 +89,11 @@ typedef struct compared_run {
     double *of_heads;  /* [figure][layer][head] */
 } compared_run;
 
+/* A head's figure in two runs, and its ranks. */
+typedef struct ranked {
+    double value[2], rank[2];
+} ranked;
+
 struct hs__comparison {
     compared_run runs[HS__COMPARED_RUNS_MAX];
     size_t n, n_heads; /* of all runs */
@@ -290,7 +295,9 @@ size_t hs__comparison_bytes(const hs__comparison *c)
     size_t n_layers = 0;
     for (size_t r = 0; r < c->n; r++)
         n_layers += c->runs[r].n_layers;
-    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (n_layers + c->n_heads) * VALUE_BYTES;
+    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (n_layers + c->n_heads) * VALUE_BYTES +
+           N_FIGURES * HS__CORRELATED_RUNS_MAX * HS__CORRELATED_RUNS_MAX * VALUE_BYTES +
+           c->n_heads * sizeof(ranked);
 }
 
 /* ---- what the runs have in common ---- */
@@ -520,28 +527,113 @@ static json_t *figures_json(const hs__comparison *c, const common *shared, bool 
     return figures;
 }
 
+/* ---- agreement of runs about heads ---- */
+
+static int first_compare(const void *a, const void *b)
+{
+    const double x = ((const ranked *)a)->value[0], y = ((const ranked *)b)->value[0];
+    return (x > y) - (x < y);
+}
+
+static int second_compare(const void *a, const void *b)
+{
+    const double x = ((const ranked *)a)->value[1], y = ((const ranked *)b)->value[1];
+    return (x > y) - (x < y);
+}
+
+/* Ranks n heads by their values in one run. Equal values have the mean of their ranks. */
+static void ranks_find(ranked *heads, size_t n, size_t run)
+{
+    qsort(heads, n, sizeof *heads, run ? second_compare : first_compare);
+    for (size_t first = 0, end; first < n; first = end) {
+        for (end = first + 1; end < n && heads[end].value[run] == heads[first].value[run];)
+            end++;
+        for (size_t i = first; i < end; i++)
+            heads[i].rank[run] = (double)(first + end - 1) / 2;
+    }
+}
+
+/* Returns Spearman's correlation of n heads in two runs; NAN if either has one value only. Reorders them. */
+static double rank_correlation(ranked *heads, size_t n)
+{
+    double both = 0, squares[2] = {0};
+    const double mean = ((double)n - 1) / 2;
+    ranks_find(heads, n, 0);
+    ranks_find(heads, n, 1);
+    for (size_t i = 0; i < n; i++) {
+        const double x = heads[i].rank[0] - mean, y = heads[i].rank[1] - mean;
+        both += x * y;
+        squares[0] += x * x;
+        squares[1] += y * y;
+    }
+    return squares[0] > 0 && squares[1] > 0 ? both / sqrt(squares[0] * squares[1]) : (double)NAN;
+}
+
+/* Fills the heads of the common layers in which both runs have the figure. Returns their number. */
+static size_t heads_pair(const hs__comparison *c, const common *shared, size_t f, const size_t runs[2],
+                         ranked *ret_heads)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < shared->n_layers; k++)
+        for (size_t h = 0; h < shared->n_heads; h++) {
+            for (size_t i = 0; i < 2; i++) {
+                const compared_run *run = &c->runs[runs[i]];
+                const size_t layer = f * run->n_layers + layer_find(run, shared->layers[k]);
+                ret_heads[n].value[i] = run->of_heads[layer * run->n_heads + h];
+            }
+            n += isfinite(ret_heads[n].value[0]) && isfinite(ret_heads[n].value[1]);
+        }
+    return n;
+}
+
+/* Returns {figure: [run][run]}, the rank correlation over all heads of the common layers; NULL if memory is
+ * short. */
+static json_t *correlations_json(const hs__comparison *c, const common *shared)
+{
+    ranked *heads = malloc((shared->n_layers * shared->n_heads + 1) * sizeof *heads);
+    json_t *figures = heads ? json_object() : NULL;
+    for (size_t f = 0; figures && f < N_FIGURES; f++) {
+        if (!hs__compared_figures[f].of_head || !is_known(c, f))
+            continue;
+        json_t *rows = json_array();
+        for (size_t r = 0; r < c->n; r++) {
+            double row[HS__CORRELATED_RUNS_MAX];
+            for (size_t q = 0; q < c->n; q++)
+                row[q] = rank_correlation(heads, heads_pair(c, shared, f, (const size_t[]){r, q}, heads));
+            json_array_append_new(rows, numbers_json(row, c->n));
+        }
+        json_object_set_new(figures, hs__compared_figures[f].name, rows);
+    }
+    free(heads);
+    return figures;
+}
+
 /* ---- findings and syntax ---- */
 
-/* Returns [{claim, holds: [run], verdict: [run], measured: [run]}], in the order of the first run. Reports of
- * earlier versions have no verdicts. */
+/* Returns [{claim, holds: [run], verdict: [run], measured: [run], evidence: [run]}], in the order of the
+ * first run. Reports of earlier versions have no verdicts and no evidence. */
 static json_t *findings_json(const hs__comparison *c)
 {
     json_t *findings = json_array();
     for (size_t k = 0; k < json_array_size(c->runs[0].findings) && k < 64; k++) {
         json_t *claim = json_object_get(json_array_get(c->runs[0].findings, k), "claim");
-        json_t *holds = json_array(), *verdicts = json_array(), *measured = json_array();
+        json_t *holds = json_array(), *verdicts = json_array(), *measured = json_array(),
+               *evidence = json_array();
         for (size_t r = 0; r < c->n; r++) {
             const json_t *other = json_array_get(c->runs[r].findings, k);
             const bool same = claim && json_equal(json_object_get(other, "claim"), claim);
             json_t *held = same ? json_object_get(other, "holds") : NULL;
             json_t *verdict = same ? json_object_get(other, "verdict") : NULL;
             json_t *words = same ? json_object_get(other, "measured") : NULL;
+            json_t *figures = same ? json_object_get(other, "evidence") : NULL;
             json_array_append_new(holds, json_is_boolean(held) ? json_incref(held) : json_null());
             json_array_append_new(verdicts, json_is_string(verdict) ? json_incref(verdict) : json_null());
             json_array_append_new(measured, json_is_string(words) ? json_incref(words) : json_null());
+            json_array_append_new(evidence, json_is_object(figures) ? json_incref(figures) : json_null());
         }
-        json_array_append_new(findings, json_pack("{sO? so so so}", "claim", claim, "holds", holds, "verdict",
-                                                  verdicts, "measured", measured));
+        json_array_append_new(findings,
+                              json_pack("{sO? so so so so}", "claim", claim, "holds", holds, "verdict",
+                                        verdicts, "measured", measured, "evidence", evidence));
     }
     return findings;
 }
@@ -601,6 +693,13 @@ json_t *hs__comparison_json(const hs__comparison *c)
                         shared.n_heads ? json_integer((json_int_t)shared.n_heads) : json_null());
     if (shared.n_heads)
         json_object_set_new(json, "head_figures", figures_json(c, &shared, true));
+    if (shared.n_heads && c->n > 1 && c->n <= HS__CORRELATED_RUNS_MAX) {
+        json_t *correlations = correlations_json(c, &shared);
+        if (!correlations || json_object_set_new(json, "rank_correlations", correlations)) {
+            json_decref(json);
+            return NULL;
+        }
+    }
     json_t *syntax = syntax_json(c);
     if (syntax)
         json_object_set_new(json, "syntax", syntax);

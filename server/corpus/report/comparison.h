@@ -12,13 +12,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define HS__COMPARISON_JSON    "comparison.json"
-#define HS__COMPARISON_CSV     "comparison.csv"
-#define HS__COMPARISON_HTML    "comparison.html"
-#define HS__COMPARED_RUNS_MAX  100
-#define HS__COMPARED_BYTES_MAX ((uint64_t)32 << 20) /* of one report.json */
-#define HS__COMPARED_HEADS_MAX ((size_t)1 << 15)    /* of all runs together */
-#define HS__COMPARED_PARSED    13 /* times its bytes: what a report takes while it is read */
+#define HS__COMPARISON_JSON     "comparison.json"
+#define HS__COMPARISON_CSV      "comparison.csv"
+#define HS__COMPARISON_HTML     "comparison.html"
+#define HS__COMPARED_RUNS_MAX   100
+#define HS__CORRELATED_RUNS_MAX 16                   /* of more, heads are not correlated */
+#define HS__COMPARED_BYTES_MAX  ((uint64_t)32 << 20) /* of one report.json */
+#define HS__COMPARED_HEADS_MAX  ((size_t)1 << 15)    /* of all runs together */
+#define HS__COMPARED_PARSED     13 /* times its bytes: what a report takes while it is read */
 typedef struct hs__comparison hs__comparison;
 
 /* threshold: NAN for the first run's main one. Returns NULL if memory is short. */

@@ -1,6 +1,8 @@
 /* comparison_html.c - comparison.html: for each figure a chart over the runs, maps of heads, and tables with
  * a column for each run. */
 #include "api/figures/figure.h"
+#include "model/files/json.h"
+#include "server/base/version.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/tables.h"
 
@@ -373,10 +375,14 @@ static void header_write(const view *v, FILE *out)
     }
     runs_write(v, out);
     fputs("</header>\n<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n"
-          "<li><a href=\"#findings\">Findings</a></li>\n<li><a href=\"#totals\">Whole runs</a></li>\n",
+          "<li><a href=\"#findings\">Findings</a></li>\n<li><a href=\"#evidence\">Evidence</a></li>\n"
+          "<li><a href=\"#totals\">Whole runs</a></li>\n",
           out);
     if (json_object_get(v->json, "syntax"))
         fputs("<li><a href=\"#syntax\">Heads and syntax</a></li>\n", out);
+    if (json_object_get(v->json, "rank_correlations"))
+        fputs("<li><a href=\"#agreement\">Agreement about heads</a></li>\n", out);
+    fputs("<li><a href=\"#methods\">Methods and citation</a></li>\n", out);
     for (size_t f = 0; v->n_layers && f < hs__n_compared_figures; f++)
         if (is_known(v, &hs__compared_figures[f]))
             fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__compared_figures[f].name,
@@ -388,7 +394,8 @@ static void findings_write(const view *v, FILE *out)
 {
     const json_t *findings = json_object_get(v->json, "findings");
     fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
-          "claims, and whether each run has them. The run's own report has the values and criteria.</p>\n",
+          "claims, and whether each run has them. Trained for: the model's training aimed at the claim, so "
+          "it is no evidence. The run's own report has the values and criteria.</p>\n",
           out);
     runs_table_begin(v, "Claim", false, out);
     for (size_t k = 0; k < json_array_size(findings); k++) {
@@ -407,6 +414,154 @@ static void findings_write(const view *v, FILE *out)
     }
     hs__table_end(out);
     fputs("</section>\n", out);
+}
+
+/* Writes a figure of the evidence with its interval; a dash if the run has none. Shares are in per cent. */
+static void interval_write(FILE *out, const json_t *figure, const char *unit)
+{
+    const hs__indices none = {0};
+    const double factor = unit && strcmp(unit, "%") == 0 ? 100 : 1;
+    const double value = factor * hs__report_number_at(figure, "value", none),
+                 low = factor * hs__report_number_at(figure, "low", none),
+                 high = factor * hs__report_number_at(figure, "high", none);
+    if (!isfinite(value)) {
+        fputs("<td>–</td>", out);
+        return;
+    }
+    fprintf(out, "<td>%.3g%s", value, factor > 1 ? " %" : "");
+    if (low < high)
+        fprintf(out, " <span class=\"muted\">(%.3g to %.3g)</span>", low, high);
+    fputs("</td>", out);
+}
+
+/* Writes what each claim rests on, beside its controls: a row for each run. */
+static void evidence_write(const view *v, FILE *out)
+{
+    static const char *const members[] = {"observed", "chance", "lengths", "untrained"};
+    const json_t *findings = json_object_get(v->json, "findings");
+    fputs("<section id=\"evidence\" aria-label=\"Evidence\"><h2>Evidence</h2><p class=\"muted\">The figure "
+          "that each claim rests on, with 95 % intervals over texts, beside what may show it without the "
+          "claim: chance, the pairs of the longest outputs, and a network with random weights.</p>\n"
+          "<div class=\"wide\"><table class=\"numbers compared\"><thead><tr><th scope=\"col\">Run</th>"
+          "<th scope=\"col\">Observed</th><th scope=\"col\">Chance</th><th scope=\"col\">Longest "
+          "outputs</th><th scope=\"col\">Untrained</th><th scope=\"col\">Verdict</th></tr></thead><tbody>\n",
+          out);
+    for (size_t k = 0; k < json_array_size(findings); k++) {
+        const json_t *finding = json_array_get(findings, k), *of_runs = json_object_get(finding, "evidence");
+        fputs(k ? "</tbody><tbody><tr>" : "<tr>", out);
+        text_cell(out, "th scope=\"rowgroup\" colspan=\"6\"", json_object_get(finding, "claim"));
+        fputs("</tr>\n", out);
+        for (size_t r = 0; r < v->n_runs; r++) {
+            const json_t *evidence = json_array_get(of_runs, r);
+            const char *unit = json_string_value(json_object_get(evidence, "unit"));
+            fputs("<tr>", out);
+            text_cell(out, "th scope=\"row\"", json_object_get(json_array_get(v->runs, r), "name"));
+            for (size_t m = 0; m < HS__N(members); m++)
+                interval_write(out, json_object_get(evidence, members[m]), unit);
+            text_cell(out, "td", json_array_get(json_object_get(finding, "verdict"), r));
+            fputs("</tr>\n", out);
+        }
+    }
+    hs__table_end(out);
+    fputs("</section>\n", out);
+}
+
+/* ---- agreement, methods ---- */
+
+/* Writes the rank correlations of each run with the one before it. */
+static void agreement_write(const view *v, FILE *out)
+{
+    const char *name;
+    json_t *rows;
+    const json_t *figures = json_object_get(v->json, "rank_correlations");
+    if (!figures)
+        return;
+    fputs("<section id=\"agreement\" aria-label=\"Agreement about heads\"><h2>Agreement about heads</h2>"
+          "<p class=\"muted\">Spearman's correlation over all heads: 1 if a run orders the heads by the "
+          "figure as the run before it does, 0 if the orders have nothing in common. The JSON file has all "
+          "pairs of runs. Heads of models that were trained apart have no common order, so values near 0 are "
+          "to be expected there.</p>\n<div class=\"wide\"><table class=\"numbers compared\"><thead><tr>"
+          "<th scope=\"col\">Figure</th>",
+          out);
+    for (size_t r = 1; r < v->n_runs; r++)
+        fprintf(out, "<th scope=\"col\">Runs %zu and %zu</th>", r - 1, r);
+    fputs("</tr></thead><tbody>\n", out);
+    json_object_foreach(json_object_get(v->json, "rank_correlations"), name, rows)
+    {
+        fputs("<tr>", out);
+        for (size_t f = 0; f < hs__n_compared_figures; f++)
+            if (strcmp(hs__compared_figures[f].name, name) == 0)
+                fprintf(out, "<th scope=\"row\">%s</th>", hs__compared_figures[f].title);
+        for (size_t r = 1; r < v->n_runs; r++)
+            hs__cell_write(out, hs__report_number_at(rows, "T.L", (hs__indices){.t = r, .l = r - 1}), "%.2f");
+        fputs("</tr>\n", out);
+    }
+    hs__table_end(out);
+    fputs("</section>\n", out);
+}
+
+/* Writes a value of the provenance as JSON, and text as it is. Returns false if memory is short. */
+static bool choice_cell(FILE *out, const json_t *value)
+{
+    char *text = value ? hs_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6)) : NULL;
+    fputs("<td>", out);
+    hs__html_text(out, json_is_string(value) ? json_string_value(value) : text ? text : "–");
+    fputs("</td>", out);
+    const bool whole = !value || text;
+    free(text);
+    return whole;
+}
+
+/* Returns an object of a run's provenance, or NULL. */
+static json_t *choices_of(const view *v, size_t r, const char *object)
+{
+    return json_object_get(json_object_get(json_array_get(v->runs, r), "provenance"), object);
+}
+
+/* Writes a row for each member that an object of the first run's provenance has. Returns false if memory is
+ * short. */
+static bool choices_write(const view *v, const char *object, FILE *out)
+{
+    const char *name;
+    json_t *first;
+    bool whole = true;
+    json_object_foreach(choices_of(v, 0, object), name, first)
+    {
+        fputs("<tr><th scope=\"row\">", out);
+        hs__html_text(out, name);
+        fputs("</th>", out);
+        for (size_t r = 0; r < v->n_runs; r++)
+            whole &= choice_cell(out, json_object_get(choices_of(v, r, object), name));
+        fputs("</tr>\n", out);
+    }
+    return whole;
+}
+
+/* Writes how the runs were made, choice by choice, and what to cite. */
+static hs_status methods_write(const view *v, FILE *out, hs_error *err)
+{
+    static const char *const objects[] = {"model", "input", "options"}; /* of the provenance */
+    fputs("<section id=\"methods\" aria-label=\"Methods and citation\"><h2>Methods and citation</h2>"
+          "<p>Figures are those of each run's report at the threshold above: sums over all texts, with 95 % "
+          "intervals of a bootstrap over texts. The formulas are in docs/reference/formulas.md of headscope. "
+          "A claim holds if its intervals clear the criterion, has no effect if a control shows as much, and "
+          "is marked if the model was trained for it. The table has every choice of each run.</p>\n"
+          "<details><summary>All choices</summary>",
+          out);
+    runs_table_begin(v, "Choice", false, out);
+    bool whole = true;
+    for (size_t i = 0; i < HS__N(objects); i++)
+        whole &= choices_write(v, objects[i], out);
+    hs__table_end(out);
+    fputs(
+        "</details>\n<div class=\"wide\"><pre>@article{halevi2025,\n"
+        "  title = {Self-attention vector output similarities reveal how machines pay attention},\n"
+        "  author = {Halevi, Tal and Tzach, Yarden and Gross, Ronit D. and Rosner, Shalom and Kanter, Ido},\n"
+        "  year = {2025},\n  eprint = {2512.21956},\n  archivePrefix = {arXiv}\n}\n"
+        "@software{headscope,\n  title = {headscope},\n  author = {{The headscope developers}},\n"
+        "  version = {" HS_VERSION "}\n}</pre></div></section>\n",
+        out);
+    return whole ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
 }
 
 /* Fills v->values [run] of a figure of whole runs. Returns false if there is none. */
@@ -481,8 +636,12 @@ static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_
     header_write(v, out);
     fputs("<main>\n", out);
     findings_write(v, out);
+    evidence_write(v, out);
     hs_status st = totals_write(v, out, err);
     syntax_write(v, out);
+    agreement_write(v, out);
+    if (!st)
+        st = methods_write(v, out, err);
     for (size_t f = 0; !st && v->n_layers && f < hs__n_compared_figures; f++)
         if (is_known(v, &hs__compared_figures[f]) && !(st = hs__read_allow(check, 0, err)))
             st = figure_write(v, &hs__compared_figures[f], out, err);

@@ -584,6 +584,8 @@ static const hs__report_panel panels[] = {
      "head_figures.T.L.H.dprime", .which = 2, .draw = grid_draw},
     {"noise_dprime_within", "", "The same within distances", NULL, "standard deviations",
      "head_figures.T.L.H.dprime_within_distances", .which = 2, .draw = grid_draw},
+    {"importance", "", "Gradient importance, of its layer's length", NULL, "share",
+     "importance.normalized.L.H", .draw = grid_draw},
     {"masses", "", "Where attention goes", "layer", ATTENTION, .which = 1, .fill = layers_fill},
     {"neighbours", "", "Attention on the first token and along the diagonal", "layer", ATTENTION, .which = 2,
      .fill = layers_fill},

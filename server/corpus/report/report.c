@@ -14,144 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the arrays' description ----
- *
- * One table: axes, unit and meaning of the arrays of the statistics, as
- * docs/reference/arrays.md has them. Counters describe their own. */
+/* ---- the arrays' description ---- */
 
-#define HEADS  "threshold layer head"
-#define BINS   "threshold layer head bin_of_20"
-#define PARTS  "part threshold layer head"
-#define MAP    "layer head query_position key_position"
-#define LAYERS "layer token_position token_position"
-#define HEAD   "layer head"
-#define FOCUS  "layer rank"
-
-static const struct described {
-    const char *name, *axes, *unit, *meaning;
-} rows[] = {
-    {"thresholds", "threshold", "similarity", "similarity thresholds, ascending"},
-    {"layers", "layer", "layer", "the model's numbers of the layers"},
-    {"map_step", "", "tokens", "edge of a map's cell, which is a sum over its positions"},
-    {"texts", "", "texts", "texts counted, without empty ones"},
-    {"tokens", "", "tokens", "tokens of all texts"},
-    {"all_pairs", "", "pairs", "pairs i < j of all texts"},
-    {"all_repeated", "", "pairs", "of all pairs, those of the same token"},
-    {"all_same_sentence", "", "pairs", "of all pairs, those in one sentence"},
-    {"all_repeated_same_sentence", "", "pairs", "of all pairs, those of the same token in one sentence"},
-    {"all_distance", "distance", "pairs", "all pairs by distance j - i in tokens, from 0"},
-    {"high", HEADS, "pairs", "pairs of high similarity"},
-    {"repeated", HEADS, "pairs", "of high pairs, those of the same token"},
-    {"same_sentence", HEADS, "pairs", "of high pairs, those in one sentence"},
-    {"repeated_same_sentence", HEADS, "pairs", "of high pairs, those of the same token in one sentence"},
-    {"repeated_hist", BINS, "texts", "texts by the share of their high pairs of the same token"},
-    {"repeated_same_sentence_hist", BINS, "texts",
-     "texts by the share of their high pairs of the same token in one sentence"},
-    {"same_sentence_hist", BINS, "texts", "texts by the share of their high pairs in one sentence"},
-    {"focal_hist", BINS, "texts", "texts by the share of their high pairs with the focal token"},
-    {"texts_with_high", HEADS, "texts", "texts with a high pair"},
-    {"distance", HEADS " distance", "pairs", "high pairs by distance j - i in tokens, from 0"},
-    {"location", "layer head earlier_position later_position", "pairs",
-     "high pairs by position, at the main threshold"},
-    {"focal_share_sum", HEADS, "share of pairs",
-     "share with the focal token, summed over texts with a high pair"},
-    {"unique_focal", "threshold layer focal_tokens", "texts",
-     "texts by the number of different focal tokens among a layer's heads, from 0"},
-    {"attention_sum", MAP, "attention", "attention, summed over texts"},
-    {"attention_sum_no_columns", MAP, "attention",
-     "attention without each text's high-attention columns, summed"},
-    {"attention_sum_no_columns_no_diagonal", MAP, "attention",
-     "attention without high-attention columns and diagonal, summed"},
-    {"reached", "position", "texts", "texts with more tokens than the position's number"},
-    {"similarity_sum", LAYERS, "similarity", "similarity, summed over heads and texts"},
-    {"normalized_sum", LAYERS, "normalised similarity", "normalised similarity, summed over heads and texts"},
-    {"first_similarity", LAYERS, "similarity", "similarity of the first text, summed over heads"},
-    {"normalized_hist", "layer head bin_of_101", "pairs",
-     "all pairs by normalised similarity; bin 0 is below 0"},
-    {"column_hist", "layer head bin_of_100", "tokens",
-     "tokens by the attention that they get, as a share of the text's most"},
-    {"signal_hist", "layer head bin_of_101", "pairs",
-     "signal pairs by normalised similarity; bin 0 is below 0"},
-    {"noise_hist", "layer head bin_of_101", "pairs",
-     "noise pairs by normalised similarity; bin 0 is below 0"},
-    {"signal_moments", "layer head moment", "mixed",
-     "signal pairs, the sum of their normalised similarity and of its square"},
-    {"noise_moments", "layer head moment", "mixed",
-     "noise pairs, the sum of their normalised similarity and of its square"},
-    {"focus_ids", FOCUS, "vocabulary id",
-     "tokens that got high attention most often; -1 where there are no more"},
-    {"focus_counts", FOCUS, "times", "how often, over heads and texts"},
-    {"attention_mass", "layer head role", "attention",
-     "attention on the first token, separators, sentence ends, commas, the rest, summed over queries and "
-     "texts"},
-    {"segmentation", "layer count", "boundaries", "boundaries at sentence ends, boundaries, sentence ends"},
-    {"part_high", PARTS, "pairs", "high of one part of the corpus"},
-    {"part_repeated", PARTS, "pairs", "repeated of one part"},
-    {"part_same_sentence", PARTS, "pairs", "same_sentence of one part"},
-    {"part_distance_sum", PARTS, "tokens", "distances of high pairs of one part, summed"},
-    {"part_texts_with_high", PARTS, "texts", "texts_with_high of one part"},
-    {"part_focal_share_sum", PARTS, "share of pairs", "focal_share_sum of one part"},
-    {"sentences", "", "sentences", "sentences of all texts"},
-    {"focal_ids", FOCUS, "vocabulary id", "tokens that were focal most often; -1 where there are no more"},
-    {"focal_counts", FOCUS, "times", "how often, over heads and texts"},
-    {"profiles_self", HEAD, "share of attention", "attention on the token itself, mean over texts"},
-    {"profiles_previous", HEAD, "share of attention", "attention on the previous token, mean over texts"},
-    {"profiles_next", HEAD, "share of attention", "attention on the next token, mean over texts"},
-    {"profiles_first", HEAD, "share of attention", "attention on the first token, mean over texts"},
-    {"profiles_separator", HEAD, "share of attention", "attention on separators, mean over texts"},
-    {"profiles_punctuation", HEAD, "share of attention",
-     "attention on sentence ends and commas, mean over texts"},
-    {"profiles_same_token", HEAD, "share of attention",
-     "attention on other tokens of the same id, mean over texts"},
-    {"profiles_same_sentence", HEAD, "share of attention",
-     "attention on tokens of the same sentence without special tokens, mean over texts"},
-    {"profiles_entropy", HEAD, "nats", "entropy of attention, mean over tokens and texts"},
-    {"profiles_entropy_first", HEAD, "nats", "entropy of the first token's attention, mean over texts"},
-    {"profiles_confidence", HEAD, "share of attention",
-     "highest attention of a token, mean over tokens and texts"},
-    {"profiles_mean_distance", HEAD, "tokens", "distance of attention, mean over texts"},
-    {"profiles_offsets", "layer head offset", "share of attention",
-     "attention on the token -8 to 8 away, mean over texts"},
-    {"profiles_label", HEAD, "label", "0 position, 1 special, 2 broad, 3 other"},
-    {"even_same_sentence_sum", "", "share of attention",
-     "what evenly spread attention would put on tokens of the same sentence, summed over texts"},
-    {"head_distances", "layer_and_head layer_and_head", "distance",
-     "distance of heads: 1 - CKA, or Jensen-Shannon"},
-    {"masked_tokens", "", "tokens", "masked tokens"},
-    {"masked_right", "", "tokens", "masked tokens that the model found"},
-    {"masked_loss_sum", "", "nats", "-ln p of masked tokens, summed"},
-    {"attention_reached", "query_position key_position", "positions",
-     "positions of the target and the text that the records reach, for cross heads"},
-};
-
-static json_t *axes_json(const char *axes)
+static void description_add(json_t *object, const hs_array_row *row)
 {
-    json_t *list = json_array();
-    while (*axes) {
-        const size_t n = strcspn(axes, " ");
-        json_array_append_new(list, json_stringn(axes, n));
-        axes += n + (axes[n] == ' ');
-    }
-    return list;
-}
-
-static void description_add(json_t *object, const char *name, json_t *axes, const char *unit,
-                            const char *meaning)
-{
-    json_object_set_new(object, name,
-                        json_pack("{so ss ss}", "axes", axes, "unit", unit, "meaning", meaning));
+    json_t *axes = json_array();
+    for (size_t i = 0; i < HS_CORPUS_AXES_MAX && row->axes[i].name; i++)
+        json_array_append_new(axes, json_string(row->axes[i].name));
+    json_object_set_new(object, row->name,
+                        json_pack("{so ss ss}", "axes", axes, "unit", row->unit, "meaning", row->meaning));
 }
 
 /* Adds the descriptions of a counter's arrays. */
 static void rows_add(json_t *object, const hs_array_row *list, size_t n)
 {
-    for (size_t k = 0; k < n; k++) {
-        json_t *axes = list[k].name ? json_array() : NULL;
-        for (size_t i = 0; list[k].name && i < HS_CORPUS_AXES_MAX && list[k].axes[i].name; i++)
-            json_array_append_new(axes, json_string(list[k].axes[i].name));
+    for (size_t k = 0; k < n; k++)
         if (list[k].name)
-            description_add(object, list[k].name, axes, list[k].unit, list[k].meaning);
-    }
+            description_add(object, &list[k]);
 }
 
 /* Returns {name: {axes, unit, meaning}} of all arrays of a report; axes are in the order of a shape. NULL if
@@ -162,9 +41,7 @@ static json_t *report_arrays_json(const hs__corpus_results *results)
     const size_t n = hs_corpus_arrays(results->stats, arrays);
     json_t *object = json_object();
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-            if (strcmp(rows[k].name, arrays[i].name) == 0)
-                description_add(object, rows[k].name, axes_json(rows[k].axes), rows[k].unit, rows[k].meaning);
+        description_add(object, arrays[i].row);
     for (size_t c = 0; c < HS__N_COUNTERS; c++) {
         const hs__counter *counter = hs__counters[c];
         if (results->counts[c] && counter->sums)
@@ -229,7 +106,7 @@ static hs_status corpus_npz_write(FILE *file, const hs__corpus_results *results,
 
 /* ---- the arrays in report.json ---- */
 
-/* Larger ones, and maps of [window][window], are in report.npz only. */
+/* Larger ones, and those whose row says so, are in report.npz only. */
 #define JSON_ELEMENTS_MAX ((size_t)1 << 18)
 
 /* values are [n_elements] of the axes from `axis` on, and *at moves along them. */
@@ -246,20 +123,9 @@ static json_t *nested(const hs_corpus_array *array, size_t axis, const void *val
     return list;
 }
 
-/* Returns true for an array of [window][window] for each layer or head. */
-static bool is_map(const hs_corpus_array *array)
-{
-    static const char *const names[] = {"location",       "attention_sum",    "similarity_sum",
-                                        "normalized_sum", "first_similarity", "attention_reached"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(array->name, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
-}
-
 bool hs__report_lists(const hs_corpus_array *array)
 {
-    return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array) && !(array->row && array->row->npz_only);
+    return array->n_elements <= JSON_ELEMENTS_MAX && !array->row->npz_only;
 }
 
 /* Adds an array of the statistics, or of a counter if there is one. buffer: [JSON_ELEMENTS_MAX]. */
@@ -304,16 +170,16 @@ static json_t *figure(hs_corpus_figure f)
 static json_t *head_json(const hs_corpus_stats *stats, size_t t, size_t l, size_t h)
 {
     const hs_corpus_head f = hs_corpus_head_read(stats, t, l, h);
-    return json_pack("{sI sI so so so so so so so so so so so}", "high", (json_int_t)f.high,
-                     "texts_with_high", (json_int_t)f.texts_with_high, "repeated_share",
-                     figure(f.repeated_share), "same_sentence_share", figure(f.same_sentence_share),
-                     "mean_distance", figure(f.mean_distance), "focal_share", figure(f.focal_share),
-                     "repeated_same_sentence_share", hs__report_number(f.repeated_same_sentence_share),
-                     "median_distance", hs__report_number(f.median_distance), "repeated_lift",
-                     hs__report_number(f.repeated_lift), "same_sentence_lift",
-                     hs__report_number(f.same_sentence_lift), "repeated_same_sentence_lift",
-                     hs__report_number(f.repeated_same_sentence_lift), "dprime", hs__report_number(f.dprime),
-                     "auc", hs__report_number(f.auc));
+    return json_pack(
+        "{sI sI sI so so so so so so so so so so so}", "high", (json_int_t)f.high, "high_ordinary",
+        (json_int_t)f.high_ordinary, "texts_with_high", (json_int_t)f.texts_with_high, "repeated_share",
+        figure(f.repeated_share), "same_sentence_share", figure(f.same_sentence_share), "mean_distance",
+        figure(f.mean_distance), "focal_share", figure(f.focal_share), "repeated_same_sentence_share",
+        hs__report_number(f.repeated_same_sentence_share), "median_distance",
+        hs__report_number(f.median_distance), "repeated_lift", hs__report_number(f.repeated_lift),
+        "same_sentence_lift", hs__report_number(f.same_sentence_lift), "repeated_same_sentence_lift",
+        hs__report_number(f.repeated_same_sentence_lift), "dprime", hs__report_number(f.dprime), "auc",
+        hs__report_number(f.auc));
 }
 
 static json_t *layer_json(const hs_corpus_stats *stats, size_t t, size_t l)
@@ -437,6 +303,7 @@ static json_t *model_json(const hs__corpus_results *results)
     member_copy(model, "precision", results->identity, "precision");
     member_copy(model, "tokenizer", results->names, "tokenizer");
     member_copy(model, "causal", results->names, "causal");
+    member_copy(model, "trained_for", results->names, "trained_for");
     return model;
 }
 
@@ -465,6 +332,8 @@ static json_t *provenance_json(const hs__corpus_results *results, const hs_corpu
 {
     json_t *provenance = json_object();
     json_object_set_new(provenance, "headscope", json_string(HS_VERSION));
+    if (*hs_version_commit)
+        json_object_set_new(provenance, "commit", json_string(hs_version_commit));
     json_object_set_new(provenance, "model", model_json(results));
     json_object_set_new(provenance, "options", options_json(results->identity, o));
     json_object_set_new(provenance, "input", input_json(results));

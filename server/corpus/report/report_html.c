@@ -162,6 +162,15 @@ static const report_figure report_figures[] = {
      .panels = "pruning_zero pruning_mean",
      .caption = "The loss as heads go, the lowest of each order first. Random orders are the mean of three.",
      .member = "pruning"},
+    {.id = "importance",
+     .title = "Gradient importance",
+     .panels = "importance",
+     .caption =
+         "How much the loss of a text rests on each head, to first order: |Σ ⟨o, ∂L/∂o⟩| over its tokens, "
+         "mean "
+         "over texts with predictions, divided by the root of the layer's sum of squares. Gradients say what "
+         "small changes do; the pruning curve has what switching heads off does.",
+     .member = "importance"},
     {.id = "focus",
      .title = "Attention focus and segmentation",
      .panels = "masses boundaries focus:l",

@@ -188,13 +188,16 @@ static void made_write(const json_t *report, FILE *out)
 hs_status hs__header_write(const json_t *report, FILE *out, hs_error *err)
 {
     const json_t *findings = member(report, "findings");
-    size_t apply = 0, hold = 0, open = 0;
+    size_t apply = 0, hold = 0, open = 0, trained = 0;
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *finding = json_array_get(findings, i);
-        apply += json_is_true(json_object_get(finding, "applies"));
+        const char *verdict = json_string_value(json_object_get(finding, "verdict"));
+        const bool aimed = verdict && strcmp(verdict, "trained for") == 0,
+                   applies = json_is_true(json_object_get(finding, "applies")) && !aimed;
+        trained += aimed;
+        apply += applies;
         hold += json_is_true(json_object_get(finding, "holds"));
-        open += json_is_true(json_object_get(finding, "applies")) &&
-                json_is_null(json_object_get(finding, "holds"));
+        open += applies && json_is_null(json_object_get(finding, "holds"));
     }
     fprintf(
         out,
@@ -203,6 +206,12 @@ hs_status hs__header_write(const json_t *report, FILE *out, hs_error *err)
         "<a href=\"#findings\">%zu of %zu of its claims hold here, %zu are not decided or without effect.</a>"
         "</p><dl>",
         hold, apply, open);
+    if (trained)
+        fprintf(
+            out,
+            "<dt>Specimen</dt><dd>The training of this model aimed at %zu of the claims. They show how the "
+            "claims look, are not counted here, and are no evidence about other models.</dd>",
+            trained);
     model_write(report, out);
     layers_write(report, out);
     texts_count_write(report, out);
@@ -232,24 +241,76 @@ static void finding_write(const json_t *finding, FILE *out)
         "<td data-label=\"Criterion\">{criterion}</td></tr>\n");
 }
 
+/* Writes "70.5 % (70.3 to 70.8)" of a figure of the evidence; a dash if it is null. */
+static void figure_write(const json_t *figure, const char *unit, const char *label, FILE *out)
+{
+    const bool is_share = strcmp(unit, "%") == 0;
+    const double scale = is_share ? 100 : 1;
+    const json_t *value = json_object_get(figure, "value"), *low = json_object_get(figure, "low"),
+                 *high = json_object_get(figure, "high");
+    fprintf(out, "<td data-label=\"%s\">", label);
+    if (json_is_number(value))
+        fprintf(out, "%.2f%s", scale * json_number_value(value), is_share ? "&nbsp;%" : "");
+    else
+        fputs("&ndash;", out);
+    if (json_is_number(low))
+        fprintf(out, " <span class=\"muted\">(%.2f to %.2f)</span>", scale * json_number_value(low),
+                scale * json_number_value(high));
+    fputs("</td>", out);
+}
+
+/* Writes the figure that each claim rests on beside its controls. */
+static void evidence_write(const json_t *findings, FILE *out)
+{
+    static const char *const columns[][2] = {
+        {"observed", "Observed"}, {"chance", "Chance"}, {"lengths", "Lengths"}, {"untrained", "Untrained"}};
+    fputs(
+        "<h3>The figures behind the claims, and their controls</h3><p class=\"muted\">Chance: pairs drawn "
+        "at random, or what the criterion names. Lengths: as many pairs as there are high ones, those of the "
+        "longest outputs, whatever their directions. Untrained: the same architecture with random weights, "
+        "over the same texts, the first 2000 at most. A figure that it has as well says nothing about "
+        "training. A dash: the control was not counted, or has no such figure.</p><table "
+        "class=\"findings\"><thead><tr><th "
+        "scope=\"col\">Claim</th><th scope=\"col\">Figure</th>",
+        out);
+    for (size_t c = 0; c < HS__N(columns); c++)
+        fprintf(out, "<th scope=\"col\">%s</th>", columns[c][1]);
+    fputs("</tr></thead><tbody>\n", out);
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        const json_t *finding = json_array_get(findings, i), *evidence = json_object_get(finding, "evidence");
+        const char *unit = json_string_value(json_object_get(evidence, "unit"));
+        if (!unit || !json_is_true(json_object_get(finding, "applies")))
+            continue;
+        hs__html_filled(out, finding,
+                        "<tr><th scope=\"row\">{claim}</th><td data-label=\"Figure\">{evidence.figure}</td>");
+        for (size_t c = 0; c < HS__N(columns); c++)
+            figure_write(json_object_get(evidence, columns[c][0]), unit, columns[c][1], out);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table>", out);
+}
+
 void hs__findings_write(const json_t *report, FILE *out)
 {
     const json_t *findings = member(report, "findings");
-    fputs(
-        "<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
-        "claims and the values of this run. The criterion is ours: the paper states most of them in "
-        "words. Brackets are 95 % intervals over texts. They come from 200 draws of blocks of neighbouring "
-        "texts, which may be of one document. A claim holds, or does not hold, if the intervals clear its "
-        "criterion; otherwise this run has not decided it. No effect: this run shows hardly more than chance "
-        "does, which the row names. Each claim is judged by itself. A claim that holds here holds for this "
-        "model and these texts; it does not say what the heads are for.</p><table "
-        "class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
-        "scope=\"col\">Verdict</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
-        "scope=\"col\">Criterion</th></tr></thead><tbody>\n",
-        out);
+    fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
+          "claims and the values of this run. The criterion is ours: the paper states most of them in "
+          "words. Brackets are 95 % intervals over texts. They come from 200 draws of blocks of neighbouring "
+          "texts, which may be of one document. A claim holds, or does not hold, if the intervals clear its "
+          "criterion; otherwise this run has not decided it. No effect: this run shows hardly more than "
+          "chance, or than the same network with random weights, or than the pairs of the longest outputs. "
+          "Trained for: the training of this model aimed at the claim. Each claim is judged by itself. A "
+          "claim that holds here holds for this model and these texts; it does not say what the heads are "
+          "for.</p><table "
+          "class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
+          "scope=\"col\">Verdict</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
+          "scope=\"col\">Criterion</th></tr></thead><tbody>\n",
+          out);
     for (size_t i = 0; i < json_array_size(findings); i++)
         finding_write(json_array_get(findings, i), out);
-    fputs("</tbody></table></section>\n", out);
+    fputs("</tbody></table>", out);
+    evidence_write(findings, out);
+    fputs("</section>\n", out);
 }
 
 /* ---- heads ---- */
@@ -275,6 +336,8 @@ static const hs__column head_columns[] = {
     {"within distances", HEAD("dprime_within_distances"), "%.2f"},
     {"ROC area", HEAD("auc"), "%.2f"},
     {"within distances", HEAD("auc_within_distances"), "%.2f"},
+    {"Pairs of longest outputs", HEAD("longest_overlap"), "%.1f %%"},
+    {"Participation ratio", HEAD("participation_ratio"), "%.1f"},
 };
 #undef HEAD
 
@@ -294,6 +357,8 @@ static const hs__column chance_columns[] = {
     {NULL, NULL, NULL},
     {NULL, NULL, NULL},
     {NULL, "signal_noise.null_db", "%.1f"},
+    {NULL, NULL, NULL},
+    {NULL, NULL, NULL},
     {NULL, NULL, NULL},
     {NULL, NULL, NULL},
     {NULL, NULL, NULL},

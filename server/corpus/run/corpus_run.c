@@ -90,7 +90,8 @@ static json_t *names_make(const hs__corpus_job *job)
         json_t *name = json_string(hs__corpus_input_name(job, i));
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
-    json_t *names = json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
+    json_t *names = json_pack("{ss ss ss sb so}", "model", job->model_name, "trained_for",
+                              hs_engine_architecture(job->engine)->trained_for, "tokenizer",
                               hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
                               hs_engine_architecture(job->engine)->causal, "inputs", inputs);
     return hs_json_whole(names, refusals);

@@ -5,7 +5,7 @@
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/machine.h"
-#include "server/corpus/counters/counter.h"
+#include "server/corpus/counters/text_pass.h"
 #include "server/corpus/decoder_texts.h"
 #include "server/corpus/input/input.h"
 #include "server/corpus/report/report.h"
@@ -50,7 +50,7 @@ static void counter_add(const hs__corpus_job *job, const json_t *identity, size_
         return;
     hs__counter_lengths(job, lengths);
     hs__counter_measure(counter, job, job->settings.options[c], &d->counters);
-    for (size_t k = 0; counter->sums && k < counter->sums->n_rows; k++) {
+    for (size_t k = 0; counter->sums && !counter->sums->hidden && k < counter->sums->n_rows; k++) {
         const hs_corpus_array array = hs_array_of(counter->sums->rows, k, lengths);
         d->elements += array.name ? array.n_elements : 0;
         d->listed += array.name && hs__report_lists(&array) ? array.n_elements : 0;
@@ -72,6 +72,15 @@ static dimensions dimensions_of(const hs__corpus_job *job, const json_t *identit
     d.listed += d.counters.listed;
     d.elements += d.counters.elements;
     return d;
+}
+
+static hs_status counters_check(const hs__corpus_job *job, const json_t *identity, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
+        if (hs__counters[c]->check && hs__counter_is_active(hs__counters[c], identity))
+            st = hs__counters[c]->check(job, err);
+    return st;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -104,7 +113,7 @@ static uint64_t worker_memory(const hs__corpus_job *job, const dimensions *d, ui
     const size_t T = job->settings.fields.max_tokens;
     const size_t n = hs__corpus_together(job);
     return statistics + hs_workspace_bytes(job->engine, n * T) + hs__source_states_bytes(job, n, T) +
-           hs__worker_map_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES;
+           hs__pass_floats(&job->settings) * sizeof(float) + d->counters.worker + TEXTS_WORKER_BYTES;
 }
 
 hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs, hs_error *err)
@@ -120,8 +129,11 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     identity = hs_json_whole(identity, refusals);
     if (!identity)
         return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
+    const hs_status checked = counters_check(job, identity, err);
     const dimensions d = dimensions_of(job, identity, &o);
     json_decref(identity);
+    if (checked)
+        return checked;
     const uint64_t state =
         size.saved_bytes + d.counters.saved * NUMBER_TEXT + d.counters.saved_words * WORD_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
@@ -152,7 +164,7 @@ hs_status hs__corpus_workers_fit(const hs__requirements *needs, const hs__run_me
         return hs_fail(
             err, HS_NO_MEMORY,
             "the run needs %llu MB of memory; %llu MB %s, and %llu MB are kept for other purposes. "
-            "Choose fewer layers or a smaller max_tokens, or free memory",
+            "Choose fewer layers, a smaller max_tokens or control none, or free memory",
             (unsigned long long)(least / MB), (unsigned long long)(memory->bytes / MB), memory->what,
             (unsigned long long)(memory->kept / MB));
     const uint64_t n = (usable - needs->memory) / needs->memory_worker;

@@ -185,7 +185,7 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     json_t *json = NULL;
     if (!st && hs_json_load(text, n_text, JSON_ALLOW_NUL, &json, NULL) == HS_NO_MEMORY)
         st = HS_NO_MEMORY;
-    if (!st && !is_of_this_version(json))
+    if (!st && json && !is_of_this_version(json))
         st = hs_fail(
             &why, HS_INVALID,
             "the run counts other arrays than this version of headscope: begin it anew, or finish it with "

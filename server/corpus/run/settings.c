@@ -117,13 +117,8 @@ static hs_status read_pair_field(const char *text, const hs_model *model, hs__co
 static hs_status read_no_quotes(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                 void *options, hs_error *err)
 {
-    static const hs_field flag = {.kind = HS_FIELD_FLAG};
-    hs_error why = {0};
     (void)model, (void)options;
-    json_t *value = hs_field_json(&flag, text, &why);
-    ret->input.no_quotes = json_is_true(value);
-    json_decref(value);
-    return value ? HS_OK : hs_fail(err, HS_INVALID, "true or false");
+    return hs__flag_read(text, &ret->input.no_quotes, err);
 }
 
 /* ---- the table ---- */
@@ -321,11 +316,16 @@ static hs_status windows_check(const hs__corpus_settings *s, const hs_model *mod
 static hs_status stack_check(const char *const texts[HS__SETTINGS_MAX], const hs__corpus_settings *s,
                              size_t *ret_wrong, hs_error *err)
 {
-    static const char *const names[] = {"windows",       "stride",        "masked_share", "label_field",
-                                        "effects_share", "pruning_share", "prompt_name"};
+    static const char *const names[] = {"windows",       "stride",        "masked_share",
+                                        "label_field",   "effects_share", "importance",
+                                        "pruning_share", "prompt_name",   "control"},
+                             *const off[] = {"", "0", "false", "none", "auto"};
     for (size_t i = 0; s->stack && i < sizeof names / sizeof *names; i++) {
         const size_t k = hs__setting_find(names[i]);
-        if (!texts[k] || !*texts[k] || strcmp(texts[k], "0") == 0 || strcmp(texts[k], "false") == 0)
+        bool is_off = !texts[k];
+        for (size_t o = 0; !is_off && o < sizeof off / sizeof *off; o++)
+            is_off = strcmp(texts[k], off[o]) == 0;
+        if (is_off)
             continue;
         *ret_wrong = k;
         return hs_fail(err, HS_INVALID,

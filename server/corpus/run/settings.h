@@ -9,7 +9,7 @@
 #include "server/corpus/corpus.h"
 
 /* Limit on the number of settings. */
-#define HS__SETTINGS_MAX 30
+#define HS__SETTINGS_MAX 32
 
 /* The default of map_bins, its maximum, and what it was before the setting: a cell for each position of a
  * window, which had 4,096 at most. */

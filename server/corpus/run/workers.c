@@ -7,6 +7,8 @@
 #include "api/api.h"
 #include "model/base/clock.h"
 #include "model/base/utf8.h"
+#include "server/base/system_errors.h"
+#include "server/corpus/counters/text_pass.h"
 #include "server/corpus/decoder_texts.h"
 
 #include <math.h>
@@ -191,7 +193,7 @@ typedef struct corpus_worker {
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
     void *states[HS__N_COUNTERS];          /* of the counters; NULL: the counter has nothing to do */
-    float *maps;                           /* [hs__worker_map_floats] */
+    float *maps;                           /* [hs__pass_floats] */
     hs__text texts[HS_CORPUS_BATCH];       /* of the current pass */
     size_t n_texts;
 } corpus_worker;
@@ -243,16 +245,6 @@ hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
     return options;
 }
 
-static size_t maps_floats(size_t T)
-{
-    return 2 * T * T + T;
-}
-
-size_t hs__worker_map_floats(const hs__corpus_settings *settings)
-{
-    return maps_floats(settings->fields.max_tokens) * (settings->fields.special_masked ? 2 : 1);
-}
-
 static hs_status states_create(corpus_worker *worker, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -269,7 +261,7 @@ static hs_status worker_init(corpus_worker *worker, hs__workers *shared, hs_corp
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.fields.max_tokens;
     *worker = (corpus_worker){.shared = shared, .stats = saved, .n_together = hs__corpus_together(job)};
-    worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
+    worker->maps = malloc(hs__pass_floats(&job->settings) * sizeof *worker->maps);
     if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     hs_status st = states_create(worker, err);
@@ -543,45 +535,6 @@ static hs_status capture_fit(corpus_worker *worker, size_t k, const hs__text *t,
                              n_tokens, capture, err);
 }
 
-/* Copies the part of the maps that is counted and sums its columns. n_keys: the length of attention's rows.
- */
-static void head_cut(const hs__text *t, size_t n_keys, float *to, hs_observed_head *head)
-{
-    const size_t T = t->encoding.n_tokens, n = t->end - t->first, k = t->key_end - t->key_first;
-    float *attention = to, *similarity = attention + n * k, *columns = similarity + n * n;
-    memset(columns, 0, k * sizeof *columns);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(attention + i * k, head->attention + (t->first + i) * n_keys + t->key_first,
-               k * sizeof *attention);
-        memcpy(similarity + i * n, head->similarity + (t->first + i) * T + t->first, n * sizeof *similarity);
-        for (size_t j = 0; j < k; j++)
-            columns[j] += attention[i * k + j];
-    }
-    *head = (hs_observed_head){attention, similarity, columns};
-}
-
-/* Observer callback: counts the maps of one head of text k. */
-static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
-{
-    corpus_worker *worker = data;
-    hs__text *t = &worker->texts[k];
-    const size_t n_keys = hs__text_keys(worker->shared->job, t)->n_tokens;
-    hs_corpus_observation observation = {0};
-    hs__text_head head = {.statistics = worker->stats,
-                          .l = l,
-                          .h = h,
-                          .map = l * worker->shared->options.n_heads + h,
-                          .maps = *shown,
-                          .observation = &observation};
-    if (t->end - t->first < t->encoding.n_tokens || t->key_end - t->key_first < n_keys)
-        head_cut(t, n_keys, worker->maps + maps_floats(worker->shared->job->settings.fields.max_tokens),
-                 &head.maps);
-    hs_corpus_batch_head(worker->stats, k, l, h, &head.maps, &observation);
-    for (size_t c = 0; c < HS__N_COUNTERS; c++)
-        if (counter_at(worker, c)->head)
-            hs__counters[c]->head(worker->states[c], t, &head);
-}
-
 /* Adds a text to the pass. */
 static hs_status pass_add(corpus_worker *worker, hs__text *t, hs__text_pass *pass, hs_error *err)
 {
@@ -615,23 +568,23 @@ static hs_status sources_compute(corpus_worker *worker, hs__text_pass *pass, hs_
                                      pass->sequences, err);
 }
 
-/* Runs the engine over the texts of a pass; head_count counts each head's maps on the way. */
+/* Shows a head to the counters. */
+static void head_show(void *data, hs__text *t, hs__text_head *head)
+{
+    corpus_worker *worker = data;
+    for (size_t c = 0; c < HS__N_COUNTERS; c++)
+        if (counter_at(worker, c)->head)
+            hs__counters[c]->head(worker->states[c], t, head);
+}
+
+/* Runs the engine over the texts of a pass; head_show sees each head on the way. */
 static hs_status pass_run(corpus_worker *worker, hs__text_pass *pass, hs_error *err)
 {
     const hs__corpus_job *job = worker->shared->job;
-    const size_t T = job->settings.fields.max_tokens;
-    const hs_observer observer = {.attention = worker->maps,
-                                  .similarity = worker->maps + T * T,
-                                  .columns = worker->maps + 2 * T * T,
-                                  .show = head_count,
-                                  .context = worker,
-                                  .kind = job->settings.fields.similarity};
+    const hs__pass_observer observer = {job, worker->maps, head_show, worker};
     hs_status st = worker->sources ? sources_compute(worker, pass, err) : HS_OK;
     if (!st)
-        st = hs_corpus_batch_begin(worker->stats, pass->counted, pass->n, err);
-    if (!st)
-        st = hs_engine_compute(job->engine, worker->workspace, pass->sequences, pass->n, &observer,
-                               &worker->shared->control, err);
+        st = hs__pass_observe(job->engine, &observer, pass, err);
     for (size_t c = 0; !st && c < HS__N_COUNTERS; c++)
         if (counter_at(worker, c)->pass)
             st = hs__counters[c]->pass(worker->states[c], pass, err);
@@ -740,9 +693,11 @@ static hs_status threads_start(hs__workers *workers, hs_error *err)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; !st && i < workers->job->n_workers; i++) {
         corpus_worker *worker = &workers->list[i];
-        worker->started = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
-        if (!worker->started)
-            st = hs_fail(err, HS_NO_MEMORY, "the system allows no more threads; try fewer --workers");
+        const int why = pthread_create(&worker->thread, NULL, worker_main, worker);
+        worker->started = !why;
+        if (why)
+            st = hs_fail(err, HS_NO_MEMORY, "%zu of %zu workers can be started: %s; use fewer workers", i,
+                         workers->job->n_workers, hs__errno_text(why));
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return st;

@@ -54,9 +54,6 @@ typedef struct hs__workers {
 
 /* Returns the options of the statistics; borrows from the job. */
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
-/* Returns the floats of a worker's maps: attention, similarity and columns of max_tokens; twice if special
- * tokens are cut off. */
-size_t hs__worker_map_floats(const hs__corpus_settings *settings);
 
 /* Fills the options, the selection, the control and the counters of zeroed workers, which must not move.
  * Fails with HS_NO_MEMORY; then nothing is to be stopped. */

@@ -10,7 +10,7 @@ export function missingIn(
   unread: readonly string[],
   { model, sha256, layers, heads, encoding }: Answer,
 ): string {
-  const { layer, head, layer2, head2, view, against, beside, edits, at, depth } = state;
+  const { layer, head, layer2, head2, view, against, beside, edits, exact, at, depth } = state;
   const second = view === "compare" && (against === "head" || against === "off");
   const lacks = (name: string, requested: readonly number[], has: number, owner: string, then: string): string[] => {
     const beyond = requested.find((n) => n >= has);
@@ -19,6 +19,7 @@ export function missingIn(
       : [`The address names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then}`];
   };
   const [last, ignored] = ["The last is shown instead.", "It is ignored."];
+  const pairsOf = (heads: State["beside"]) => heads.map(([layer, head]) => ({ layer, head }));
   const chosen = (pairs: readonly { layer: number; head: number }[]): string[] => {
     const all = (of: "layer" | "head"): number[] => pairs.map((pair) => pair[of]);
     return [
@@ -44,10 +45,10 @@ export function missingIn(
     ...lacks("head", second ? [head, head2] : [head], heads.length, model, last),
     ...(view === "experiment"
       ? [
-          ...chosen(edits.filter(({ stack }) => !stack)),
+          ...chosen([...edits.filter(({ stack }) => !stack), ...pairsOf(exact)]),
           ...lacks("token", [at], encoding.ids.length, "the text", ignored),
         ]
       : []),
-    ...(view === "text" ? chosen(beside.map(([layer, head]) => ({ layer, head }))) : []),
+    ...(view === "text" ? chosen(pairsOf(beside)) : []),
   ].join(" ");
 }

@@ -32,11 +32,14 @@ const LABELS: Record<FieldName, string> = {
 
 const NO_TARGET = "The decoder has no text to read. Type the target text, or let the model write it.";
 const NO_LANGUAGE = "Choose the language of the target.";
+const NO_NUMBER =
+  "The model predicts nothing here, so there is no number to follow. Put a mask, such as [MASK], in place of a token, or take a model with a head for classes, answers or next tokens.";
 
 // The problem in the words of the page: a field has the name of its control.
 export function inWords({ detail, pointer }: { detail: string; pointer: string }, label = labelOf(pointer)): string {
   if (pointer === "/text_target" && detail.startsWith("the decoder has no text")) return NO_TARGET;
   if (pointer === "/target_language" && detail.startsWith("the target needs a language")) return NO_LANGUAGE;
+  if (detail.startsWith("gradients require target")) return NO_NUMBER;
   const named = label && detail.startsWith(`${pointer.slice(1)} `) ? label + detail.slice(pointer.length - 1) : detail;
   return capital(named);
 }

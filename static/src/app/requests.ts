@@ -248,19 +248,34 @@ export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
   outputs: ["head_scores"],
 });
 
-// The effects of switching off each head of a layer. Includes the effect on the prediction at a token or every [MASK]
-// (null: the model predicts nothing), and on the result of its task head.
+// The effects of switching off each head of a layer, or one of them. Includes the effect on the prediction at a token or
+// every [MASK] (null: the model predicts nothing), and on the result of its task head.
 export function effectsRequest(
   state: Requested,
   layer: number,
   at: number | null,
   target: AnalyzeRequest["target"],
+  heads: AnalyzeRequest["heads"] = "all",
 ): AnalyzeRequest {
-  return wholeRequest(state, [layer], "all", ["effects"], {
+  return wholeRequest(state, [layer], heads, ["effects"], {
     ...(at === null ? {} : { predictions: { positions: at < 0 ? "masked" : [at], top_k: 1 } }),
     ...(target ? { target } : {}),
   });
 }
+
+// The first-order estimates of the same effects on the target, of all heads from one gradient.
+export const estimatesRequest = (state: Requested, target: NonNullable<AnalyzeRequest["target"]>): AnalyzeRequest =>
+  wholeRequest(state, "all", "all", ["effects"], { effects_of: { kind: "zero", estimate: "gradient" }, target });
+
+export type AttributionMethod = NonNullable<AnalyzeRequest["attribution"]>;
+
+// Asks for each token's contribution to the target; without one, to the number that the service follows for the text.
+export const attributionRequest = (
+  state: Requested,
+  attribution: AttributionMethod,
+  target: AnalyzeRequest["target"],
+): AnalyzeRequest =>
+  wholeRequest(state, [0], [0], ["token_attributions"], { attribution, ...(target ? { target } : {}) });
 
 // The second text of a patch, and the number whose change is followed.
 export interface Patch {

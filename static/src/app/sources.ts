@@ -51,6 +51,7 @@ const followed = perObject((state: State): State => {
       weigh: false,
       space: "head",
       loss: false,
+      attribution: "none",
     },
     ...(facts.similarities
       ? {}

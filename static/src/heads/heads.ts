@@ -7,7 +7,7 @@ import { isPlain, PLAIN, type Measures } from "../app/measures";
 import { perObject } from "../app/per-object";
 import { scoresRequest, type Requested } from "../app/requests";
 import { stackOf } from "../app/stacks";
-import { SUM, type Selection } from "../app/selection";
+import type { Selection } from "../app/selection";
 import type { Head } from "../maps/analysis";
 import { headOf, roughHeadOf } from "../maps/axis";
 import { AttentionMaps } from "./attention";
@@ -57,8 +57,7 @@ class Heads {
     if (isTooLong(answer)) return { head: null, entry: overview, selection };
     const entry = this.app.exactly(this.app.state, selection, measures);
     if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
-    const map = answer && isPlain(measures) && this.attention(answer, selection.layer)?.[selection.head];
-    const rough = map && selection.head !== SUM ? this.roughHead(answer, map, selection) : null;
+    const rough = answer && isPlain(measures) ? this.roughHead(answer, selection) : null;
     return { head: rough, entry, selection };
   }
 
@@ -77,7 +76,10 @@ class Heads {
   exactHead(answer: Answer): Head {
     return this.remember(answer, "", () => headOf(answer, this.app.state));
   }
-  private roughHead(answer: Answer, map: Uint8Array, { layer, head }: Selection): Head {
+  // A head from the overview's bytes; null for the sum, for long texts, and before the layer's maps are here.
+  roughHead(answer: Answer, { layer, head }: Selection): Head | null {
+    const map = this.attention(answer, layer)?.[head];
+    if (!map) return null;
     return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, map, layer, head, this.app.state));
   }
 }

@@ -24,6 +24,7 @@ const KEY = "headscope-patterns-1-"; // and the model's checksum, and its decode
 
 export class SamplePatterns {
   private readonly known = new Map<string, Heads>();
+  private begun = ""; // whose sample is requested
 
   constructor(
     private readonly cache: Cache<Answer>,
@@ -31,6 +32,7 @@ export class SamplePatterns {
   ) {}
 
   // Returns none until the sample is counted. It is requested once the maps on screen are made, or if labels choose them.
+  // From then on every drawing wants it: more maps may be ordered meanwhile, and a request that is not wanted is cancelled.
   of(overview: Answer, state: State): Heads {
     const { sha256, layers, heads } = overview;
     const stack = stackOf(state);
@@ -44,7 +46,8 @@ export class SamplePatterns {
 
   private count(overview: Answer, state: State, of: string, count: number): Heads | null {
     const choose = state.only !== "all" || state.seek !== "";
-    if (!choose && !this.deriver.hasMade(overview)) return null;
+    if (!choose && this.begun !== of && !this.deriver.hasMade(overview)) return null;
+    this.begun = of;
     const sample = {
       ...state,
       text: SAMPLE,

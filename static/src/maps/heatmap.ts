@@ -211,7 +211,7 @@ export class Heatmap {
     this.drawMarks(g, content);
     g.restore();
     g.strokeStyle = this.palette.line;
-    g.strokeRect(this.margin - 0.5, this.margin - 0.5, this.plot, this.plot);
+    g.strokeRect(this.margin - 0.5, this.margin - 0.5, this.plot + 1, this.plot + 1); // around it: over no cell
     this.drawLabels(g, content);
   }
 

@@ -5,6 +5,7 @@ import type { Tensor } from "../app/safetensors";
 import { readableAs, type TokenSpelling } from "../app/token-labels";
 import { fromHalves } from "../heads/similarity";
 import { FileError, readFileArrays, type FileArrays } from "./file-arrays";
+import { withLayersJoined } from "./layers";
 
 export interface OpenedFile {
   name: string;
@@ -26,7 +27,7 @@ const CROSS_TOKENS_MAX = 512; // of either text
 const HEADS_MAX = 16384; // in all layers
 
 export async function openedFile(name: string, bytes: Uint8Array): Promise<OpenedFile> {
-  const arrays = await readFileArrays(bytes);
+  const { arrays, numbers: layerNumbers } = withLayersJoined(await readFileArrays(bytes));
   const attentions = numbers(arrays, "attentions");
   if (!attentions) throw new FileError(`The file has no array “attentions”. ${listOf(arrays)}`);
   const [layers, heads, T, columns] = withoutBatch("attentions", attentions, "[layers][heads][T][T]");
@@ -47,6 +48,8 @@ export async function openedFile(name: string, bytes: Uint8Array): Promise<Opene
   const notes = [...new Set([...rows.notes, ...(across?.notes ?? [])])];
   if (across) notes.unshift("Cross heads: rows are tokens of the target, columns those of the text.");
   if (!outputs) notes.unshift("No similarities: the file has no “head_outputs”.");
+  if (layerNumbers.some((number, l) => number !== l))
+    notes.push(`The file has layers ${layerNumbers.join(", ")}. They are numbered from 0 here.`);
   if (uneven > 0)
     notes.push(`${uneven.toLocaleString("en")} rows of attention do not sum to 1. They are shown as they are.`);
   return {

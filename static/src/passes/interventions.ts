@@ -3,8 +3,8 @@ import type { Intervention } from "../../../build/openapi";
 import type { App } from "../app/app";
 import { STACKS, type Stack } from "../app/state";
 
-// Patches come from a second text, which the page does not have.
-type Kind = Exclude<Intervention["kind"], "patch">;
+// Patches come from a second text, and vectors to add from elsewhere: the page has neither.
+type Kind = Exclude<Intervention["kind"], "patch" | "add">;
 
 export interface Edit {
   kind: Kind;

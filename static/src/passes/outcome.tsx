@@ -5,7 +5,7 @@ import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import type { Entry } from "../app/cache";
 import { factsOf } from "../app/model-facts";
-import { predictionRequest, type Requested } from "../app/requests";
+import { predictionRequest, type AnalyzeRequest, type Requested } from "../app/requests";
 import { stackOf } from "../app/stacks";
 import { useApp } from "../ui/context";
 import { headingOf, taskOf, TaskResult } from "../ui/task-result";
@@ -45,27 +45,31 @@ export const editsWithin = ({ state }: App, { layers, heads }: Answer): readonly
     return layer < (other?.num_layers ?? layers.length) && head < (other?.num_heads ?? heads.length);
   });
 
-// Asks for both sides; `ask` gives null if there is nothing to ask. The last ones stay on screen until the next are here, as long as they are of the same tokens.
+// Equal for requests of one model and text: their predictions may be at different tokens.
+const inputOf = (request: AnalyzeRequest): string => JSON.stringify({ ...request, predictions: null });
+
+// Asks for both sides; `ask` gives null if there is nothing to ask. The last ones stay on screen until the next are here,
+// as long as they are of the same model and text.
 export function useSides(
-  { encoding }: Answer,
   edits: readonly Edit[],
   ask: (requested: Requested) => Entry<JsonAnswer> | null,
 ): { outcome: Outcome | null; waiting: Entry<JsonAnswer> | null } {
   const app = useApp();
-  const last = useRef<Outcome | null>(null);
+  const last = useRef<{ input: string; outcome: Outcome } | null>(null);
   const before = ask(app.state);
   const after = edits.length ? ask(changedState(app, edits)) : null;
   const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;
-  if (before?.answer && (!after || after.answer))
-    last.current = { before: before.answer, after: after?.answer ?? null, edits };
-  else if (!before || last.current?.before.tokens.join(" ") !== encoding.tokens.join(" ")) last.current = null;
-  return { outcome: last.current, waiting };
+  const input = before && inputOf(before.request);
+  if (input !== null && before?.answer && (!after || after.answer))
+    last.current = { input, outcome: { before: before.answer, after: after?.answer ?? null, edits } };
+  else if (last.current?.input !== input) last.current = null;
+  return { outcome: last.current?.outcome ?? null, waiting };
 }
 
 // The predictions of both sides at a token, or at every [MASK].
-export function useOutcome(answer: Answer, edits: readonly Edit[], at: number) {
+export function useOutcome(edits: readonly Edit[], at: number) {
   const app = useApp();
-  return useSides(answer, edits, (requested) => app.jsonCache.want(predictionRequest(requested, at, mostOf(app))));
+  return useSides(edits, (requested) => app.jsonCache.want(predictionRequest(requested, at, mostOf(app))));
 }
 
 // The place of a prediction in words.
@@ -78,7 +82,7 @@ export function placeOf(answer: Answer, position: number): string {
 export function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
   const next = predictsNext(answer);
-  const { outcome } = useSides(answer, edits, (requested) => (next ? null : taskOf(app, requested)));
+  const { outcome } = useSides(edits, (requested) => (next ? null : taskOf(app, requested)));
   return (
     outcome && (
       <section class="card">

@@ -1,5 +1,5 @@
 // The number that the effects of heads follow: what the model's own head says, as one value.
-import type { AnalyzeRequest, Classes } from "../../../build/openapi";
+import type { AnalyzeRequest, Classes, Prediction } from "../../../build/openapi";
 import type { Answer, JsonAnswer } from "../app/answer";
 import { escapeBidi } from "../app/bidi";
 
@@ -23,6 +23,14 @@ export function targetOf({ encoding }: Answer, task: JsonAnswer | null, at: numb
       hasClasses: false,
     };
   return loss ? { request: { loss: true }, words: "the loss of the text", labels: [], hasClasses: false } : null;
+}
+
+// The likeliest token of a prediction; `place`: where it is made.
+export function targetOfPrediction({ position, top }: Prediction, place: string): Target | null {
+  const [best] = top;
+  if (!best) return null;
+  const words = `the log-probability of “${escapeBidi(best.token)}” ${place.replace(/^A/, "a")}`;
+  return { request: { log_probability: best.id, position }, words, labels: [], hasClasses: false };
 }
 
 function ofClasses(

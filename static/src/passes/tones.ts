@@ -42,7 +42,7 @@ export const TONE_ABOUT = {
   target_change: {
     name: "Effect on the result",
     group: "effect",
-    title: "Change of the result watched, with the head alone switched off: below 0 the head had raised it.",
+    title: "Change of the number watched, with the head alone switched off: below 0 the head had raised it.",
   },
   class_kl: {
     name: "Effect on all classes",
@@ -64,6 +64,10 @@ export const tonesOf = (predicts: boolean, target: Target | null): Tone[] =>
       (tone !== "class_kl" || target?.hasClasses),
   );
 
+export interface HeadTint extends Tint {
+  estimated(this: void, layer: number, head: number): boolean; // the value is a first-order estimate
+}
+
 export type EffectRows = readonly (readonly Effect[] | null)[]; // [l][h]; null: not here yet
 
 export const isEffect = (tone: Tone): tone is Extract<Tone, keyof Effect> => TONE_ABOUT[tone].group === "effect";
@@ -80,7 +84,14 @@ export function valuesOf(
   );
 }
 
-export function tintOf(tone: Tone, values: Values, map: MapName, theme: Theme): Tint {
+// `effects`: those that the values are of, if they are.
+export function tintOf(
+  tone: Tone,
+  values: Values,
+  map: MapName,
+  theme: Theme,
+  effects: EffectRows | null = null,
+): HeadTint {
   const known = values.flat().filter((v) => v !== null);
   const signed = tone === "logprob_change" || tone === "target_change";
   const top = Math.max(0, ...known.map(Math.abs));
@@ -95,5 +106,6 @@ export function tintOf(tone: Tone, values: Values, map: MapName, theme: Theme): 
     values,
     place: placesUpTo(top, signed),
     bar: linearBar(TONE_ABOUT[tone].name, lutOf(map, quantity, theme), top, signed),
+    estimated: (l, h) => effects?.[l]?.[h]?.estimated ?? false,
   };
 }

@@ -143,7 +143,8 @@ function drawBox(into: Element, element: Element, style: CSSStyleDeclaration): v
   if (!stops && !frame && ground.fill === "none" && borders.every(({ width }) => width === 0)) return;
   for (const { left: x, top: y, width, height, right, bottom } of element.getClientRects()) {
     const rx = Math.min(parseFloat(style.borderTopLeftRadius) || 0, height / 2);
-    const outline = alike && borders[0]?.width ? { ...painted("stroke", borders[0].colour), "stroke-width": borders[0].width } : {}; // prettier-ignore
+    const dashes = style.borderTopStyle === "dashed" ? { "stroke-dasharray": "3 2" } : {};
+    const outline = alike && borders[0]?.width ? { ...painted("stroke", borders[0].colour), "stroke-width": borders[0].width, ...dashes } : {}; // prettier-ignore
     if (ground.fill !== "none" || "stroke" in outline)
       into.append(svg("rect", { x, y, width, height, rx: rx || null, ...ground, ...outline }));
     stops?.forEach((stop, n) => {

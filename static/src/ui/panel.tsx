@@ -1,5 +1,7 @@
-// The left side: the text to analyse, and the threshold and display options that every view follows.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+// The bar under the tabs: the text to analyse and its model. Two menus have the options of the text, and those of the
+// display, which every view follows.
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../app/answer";
 import { escapeBidi } from "../app/bidi";
 import { embedded } from "../app/embed";
@@ -7,11 +9,12 @@ import { EXAMPLES } from "../app/examples";
 import { FileCard, OpenButton } from "../opened/open-file";
 import { fieldOf, inWords, type FieldName } from "../app/problems";
 import { canContinue, hasDecoder, stackOf } from "../app/stacks";
-import { fieldOf as stateField, INITIAL, WRITTEN_MOST, type State } from "../app/state";
+import { fieldOf as stateField, WRITTEN_MOST, type State } from "../app/state";
 import { hasSimilarities, isFile } from "../app/sources";
 import { keep, kept } from "../app/storage";
 import { isOfText } from "../app/views";
 import { tokenAxisOf } from "../maps/axis";
+import { classes } from "./classes";
 import { useApp } from "./context";
 import { Field, isSubmit, Options, Toggle } from "./controls";
 import { StateSelect, StateSlider, StateToggle } from "./state-controls";
@@ -19,40 +22,55 @@ import { Terms } from "./explain";
 import { guardOf, Guarded } from "./guarded";
 import { Languages } from "./languages";
 import { ModelsButton } from "./models";
+import { useMenu } from "./menu";
 import { ModelBadge } from "./precision";
 import { PromptSelect } from "./prompt-select";
 import { WindowSteps } from "./windows";
-import { inShort, TaskCard, taskOf } from "./task-result";
-
-const WIDE = matchMedia("(min-width: 901px)").matches;
-const EXCERPT = 60; // characters of the text in the closed panel
+import { TaskCard } from "./task-result";
 
 export function Panel() {
   const app = useApp();
   const { state } = app;
   const hidden = embedded || !isOfText(state.view);
-  const precision = app.model()?.precision;
-  const rounded = precision && precision !== "fp32" ? `${precision} · ` : "";
-  const said = !hidden && app.overview().answer ? taskOf(app)?.answer : null;
-  const result = said && inShort(said);
   return (
-    <details class="panel" open={WIDE} hidden={hidden}>
-      <summary>
-        <span>Text and options</span>
-        <span class="excerpt">{rounded + escapeBidi(state.text.slice(0, EXCERPT))}</span>
-        {result && <strong class="excerpt">{escapeBidi(result)}</strong>}
-      </summary>
+    <section class="panel" aria-labelledby="panel-title" hidden={hidden}>
+      <h2 class="hidden" id="panel-title">
+        Text and options
+      </h2>
       <div class="input">
-        {isFile(state.model) ? <FileCard /> : <TextForm hidden={hidden} />}
-        {!hidden && !isFile(state.model) && (
-          <div class="more-inputs">
-            <ModelsButton />
+        {isFile(state.model) ? (
+          <>
+            <FileCard />
             <OpenButton />
-          </div>
+            <DisplayMenu hidden={hidden} />
+          </>
+        ) : (
+          <TextForm hidden={hidden} />
         )}
       </div>
       {!hidden && <TaskCard of={app.overview().answer} />}
-      <DisplayOptions hidden={hidden} />
+    </section>
+  );
+}
+
+// A menu of the bar. It opens by itself when `needed` becomes true.
+function PanelMenu(props: {
+  name: string;
+  label: string;
+  class?: string;
+  needed: boolean;
+  children: ComponentChildren;
+}) {
+  const { menu, onKeyDown } = useMenu();
+  useEffect(() => {
+    if (props.needed && menu.current) menu.current.open = true;
+  }, [props.needed]);
+  return (
+    <details class={classes("menu", props.class)} ref={menu} onKeyDown={onKeyDown}>
+      <summary title={props.label}>{props.name}</summary>
+      <div class="sheet fields" role="group" aria-label={props.label}>
+        {props.children}
+      </div>
     </details>
   );
 }
@@ -180,13 +198,23 @@ function TextForm({ hidden }: { hidden: boolean }) {
   };
   return (
     <form onSubmit={onSubmit} onKeyDown={onKeyDown}>
-      <div class="examples">
-        <h2>Text</h2>
-        <Terms
-          of={["limit", "model", "literal", "prompt", ...(hasDecoder(app.modelName()) ? (["stack"] as const) : [])]}
-        />
+      <div class="line">
+        <Guarded name="text" problem={problem}>
+          <Field label="Text" class="bare">
+            <TextLine
+              value={draft.text}
+              analysed={state.text}
+              onInput={(text) => edit({ text })}
+              refused={guardOf("text", problem)}
+            />
+          </Field>
+        </Guarded>
+        <button type="submit" class={`primary${waiting ? " waiting" : ""}`} title="Ctrl ↵">
+          Analyse
+        </button>
         <select
           aria-label="Examples"
+          class="examples"
           value=""
           onChange={(e) => {
             const example = EXAMPLES[Number(e.currentTarget.value)];
@@ -198,47 +226,12 @@ function TextForm({ hidden }: { hidden: boolean }) {
           <option value="">Examples…</option>
           <Options of={EXAMPLES.map(({ name }, n) => [n, name])} />
         </select>
-      </div>
-      <Guarded name="text" problem={problem}>
-        <Field label="Text" class="bare">
-          <textarea
-            id="text"
-            rows={9}
-            dir="auto"
-            spellcheck={false}
-            value={draft.text}
-            onInput={(e) => edit({ text: e.currentTarget.value })}
-            {...guardOf("text", problem)}
-          />
-        </Field>
-      </Guarded>
-      <Guarded name="pair" problem={problem}>
-        <details class="more" open={state.pair !== "" || state.literal}>
-          <summary>Second segment, special tokens</summary>
-          <textarea
-            id="pair"
-            rows={3}
-            dir="auto"
-            spellcheck={false}
-            aria-label="Second segment"
-            value={draft.pair}
-            onInput={(e) => edit({ pair: e.currentTarget.value })}
-            {...guardOf("pair", problem)}
-          />
-          <Toggle
-            label="Treat [MASK] as ordinary text"
-            title="split_special_tokens: special tokens written in the text are not recognised"
-            on={draft.literal}
-            onChange={(literal) => edit({ literal })}
-          />
-        </details>
-      </Guarded>
-      <div class="two">
         <div class="badged">
           <Guarded name="model" problem={problem}>
-            <Field label="Model">
+            <Field label="Model" class="bare">
               <select
                 id="model"
+                title="Model"
                 value={app.modelName()}
                 onChange={(e) => analyse({ model: e.currentTarget.value, prompt: "" })}
                 {...guardOf("model", problem)}
@@ -249,35 +242,110 @@ function TextForm({ hidden }: { hidden: boolean }) {
           </Guarded>
           <ModelBadge />
         </div>
-        <Guarded name="max" problem={problem}>
-          <Field label="Tokens at most">
-            <input
-              id="max"
-              type="number"
-              inputMode="numeric"
-              min={2}
-              placeholder="model’s"
-              title="Left empty: 128, or as many as the model takes"
-              value={draft.max}
-              onInput={(e) => edit({ max: e.currentTarget.value })}
-              {...guardOf("max", problem)}
-            />
-          </Field>
-        </Guarded>
+        <TextMenu draft={draft} problem={problem} edit={edit} />
+        <DisplayMenu hidden={hidden} />
       </div>
       <StackFields draft={draft} problem={problem} edit={edit} analyse={analyse} />
       <PromptSelect value={state.prompt} onChange={(prompt) => analyse({ prompt })} />
-      <div class="submit">
-        <button type="submit" class={`primary${waiting ? " waiting" : ""}`}>
-          Analyse
-        </button>
-        {waiting ? <strong role="status">Not analysed yet</strong> : <kbd>Ctrl ↵</kbd>}
+      <div class="facts-line muted">
+        {waiting && <strong role="status">Not analysed yet</strong>}
+        <span role="status" aria-label="Analysed text">
+          {!hidden && <AnswerFacts of={app.overview().answer} />}
+        </span>
+        {state.pair && <span class="second">Second segment: {escapeBidi(state.pair)}</span>}
+        {!hidden && <WindowSteps />}
       </div>
-      <p class="muted facts-line" role="status" aria-label="Analysed text">
-        {!hidden && <AnswerFacts of={app.overview().answer} />}
-      </p>
-      {!hidden && <WindowSteps />}
     </form>
+  );
+}
+
+const GROWN = 0.5; // of the window, at most
+
+// One line. It grows over the view while it is edited, until it is analysed.
+function TextLine(props: {
+  value: string;
+  analysed: string;
+  onInput: (text: string) => void;
+  refused: ReturnType<typeof guardOf>;
+}) {
+  const box = useRef<HTMLTextAreaElement>(null);
+  const [edited, setEdited] = useState(false);
+  useEffect(() => setEdited(false), [props.analysed]);
+  useLayoutEffect(() => {
+    const { current } = box;
+    if (!current) return;
+    current.style.height = "";
+    if (edited) current.style.height = `${Math.min(current.scrollHeight + 2, innerHeight * GROWN)}px`;
+    else current.scrollTop = 0;
+  }, [edited, props.value]);
+  return (
+    <textarea
+      id="text"
+      ref={box}
+      rows={1}
+      dir="auto"
+      spellcheck={false}
+      value={props.value}
+      onFocus={() => setEdited(true)}
+      onPointerDown={() => setEdited(true)}
+      onBlur={() => setEdited(false)}
+      onInput={(e) => {
+        setEdited(true);
+        props.onInput(e.currentTarget.value);
+      }}
+      {...props.refused}
+    />
+  );
+}
+
+// Few texts need these: a second segment, how many tokens are read, other models, files.
+function TextMenu({ draft, problem, edit }: Pick<ReturnType<typeof useDraft>, "draft" | "problem" | "edit">) {
+  const app = useApp();
+  return (
+    <PanelMenu name="Text…" label="Text options" needed={problem?.name === "pair" || problem?.name === "max"}>
+      <Guarded name="pair" problem={problem}>
+        <Field label="Second segment">
+          <textarea
+            id="pair"
+            rows={3}
+            dir="auto"
+            spellcheck={false}
+            value={draft.pair}
+            onInput={(e) => edit({ pair: e.currentTarget.value })}
+            {...guardOf("pair", problem)}
+          />
+        </Field>
+      </Guarded>
+      <Toggle
+        label="Treat [MASK] as ordinary text"
+        title="split_special_tokens: special tokens written in the text are not recognised"
+        on={draft.literal}
+        onChange={(literal) => edit({ literal })}
+      />
+      <Guarded name="max" problem={problem}>
+        <Field label="Tokens at most">
+          <input
+            id="max"
+            type="number"
+            inputMode="numeric"
+            min={2}
+            placeholder="model’s"
+            title="Left empty: 128, or as many as the model takes"
+            value={draft.max}
+            onInput={(e) => edit({ max: e.currentTarget.value })}
+            {...guardOf("max", problem)}
+          />
+        </Field>
+      </Guarded>
+      <button type="submit">Apply</button>
+      <p class="more-inputs">
+        <ModelsButton />
+        <OpenButton />
+        <Terms
+          of={["limit", "model", "literal", "prompt", ...(hasDecoder(app.modelName()) ? (["stack"] as const) : [])]}
+        />
+      </p>
+    </PanelMenu>
   );
 }
 
@@ -292,7 +360,7 @@ function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem
   const model = app.modelName();
   if (!hasDecoder(model) && !canContinue(model)) return null;
   return (
-    <>
+    <div class="line">
       {hasDecoder(model) && (
         <Field label="Heads of">
           <select
@@ -343,7 +411,7 @@ function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem
           </Field>
         </Guarded>
       )}
-    </>
+    </div>
   );
 }
 
@@ -365,36 +433,35 @@ function AnswerFacts({ of }: { of: Answer | null }) {
   );
 }
 
-function DisplayOptions({ hidden }: { hidden: boolean }) {
+function DisplayMenu({ hidden }: { hidden: boolean }) {
   const app = useApp();
-  const { atau, special, positions, map } = app.state;
   const problem = useProblem(hidden);
-  const changed = positions || atau !== INITIAL.atau || map !== INITIAL.map || problem?.name === "atau";
   return (
-    <div class="group">
-      <div class="examples">
-        <h2>Display</h2>
-        <Terms of={["tau", "special", "pieces", "centred", "atau", "positions", "palette"]} />
-      </div>
+    <PanelMenu
+      name="Display…"
+      label="Display options"
+      class="display"
+      needed={problem?.name === "tau" || problem?.name === "atau"}
+    >
       <Guarded name="tau" problem={problem}>
         <StateSlider field="tau" />
+      </Guarded>
+      <Guarded name="atau" problem={problem}>
+        <StateSlider field="atau" />
       </Guarded>
       <Toggle
         label="Hide special tokens"
         title="[CLS] and [SEP] hidden and left out of every figure"
-        on={!special}
+        on={!app.state.special}
         onChange={(on) => app.set({ special: !on })}
       />
       <StateToggle field="words" />
       {hasSimilarities(app.state) && <StateToggle field="center" />}
-      <details class="more" open={changed}>
-        <summary>More</summary>
-        <Guarded name="atau" problem={problem}>
-          <StateSlider field="atau" />
-        </Guarded>
-        <StateToggle field="positions" />
-        <StateSelect field="map" />
-      </details>
-    </div>
+      <StateToggle field="positions" />
+      <StateSelect field="map" />
+      <p class="more-inputs">
+        <Terms of={["tau", "special", "pieces", "centred", "atau", "positions", "palette"]} />
+      </p>
+    </PanelMenu>
   );
 }

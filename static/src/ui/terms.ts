@@ -78,8 +78,8 @@ const ABOUT = {
     picture: (i, j) => (i < 4 ? (i === j ? 1 : 0) : 0.35),
   },
   arrangement: {
-    name: "Small and large",
-    text: "Small fits all heads into the window, one map each; the head under the pointer, or else the chosen one beside the grid, is enlarged. Large shows two maps for each head, and its pattern.",
+    name: "One map or both",
+    text: "Attention and Similarity fit all heads into the window, one map each; the head under the pointer, or else the chosen one, stands beside them. Both shows two maps for each head, and its pattern.",
     picture: (i, j) => ((i + j) % 2 ? 0.15 : 0.7),
   },
   seek: {
@@ -234,8 +234,18 @@ const ABOUT = {
   },
   effect: {
     name: "Effects",
-    text: "Each head is switched off alone and the pass is computed again. The colour is the change of the prediction, of the result or of the hidden states.",
+    text: "Each head is switched off alone and the pass is computed again. The colour is the change of the prediction, of the result or of the hidden states. A dashed frame marks an effect that a gradient estimates.",
     picture: (i, j) => (i === 5 && j === 2 ? 1 : 0.15),
+  },
+  attribution: {
+    name: "Attribution",
+    text: "Each token’s contribution to the result, by the gradient of the result with respect to the token’s word vector: its product with the vector, its length, or its sum along the line from a baseline without the words. Above 0 the token raises the result, below 0 it lowers it. A gradient misses tokens where the model is saturated.",
+    picture: (i, j) => (i === 3 ? (j % 3 === 1 ? 0.9 : 0.3) : 0.05),
+  },
+  estimate: {
+    name: "Estimated effects",
+    text: "One gradient gives the slope of the result for each head’s output. The slope times the output estimates the effect of switching the head off. It takes one request for all heads, but misses those that are saturated: a small change of their output changes nothing, a large one does.",
+    picture: (i, j) => (i === 5 && j === 2 ? 0.7 : i === 1 && j === 4 ? 0.4 : 0.15),
   },
   state: {
     name: "Change of state",

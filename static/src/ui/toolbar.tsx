@@ -1,6 +1,6 @@
-// One row of a view's controls: what is used often, the rest behind "More", and one "?" for all of them.
+// One row of a view's controls: what is used often, the rest behind "More" or another name, and one "?" for all of them.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { INITIAL, type State } from "../app/state";
 import { useApp } from "./context";
 import { Button } from "./controls";
@@ -9,19 +9,25 @@ import { Terms, type Term } from "./explain";
 export function Toolbar(props: {
   terms: readonly Term[]; // of all controls
   more?: ComponentChildren; // controls that are rarely used
+  named?: string; // what shows them
   rare?: readonly (keyof State)[]; // their fields: if one is not as it is at first, they are shown
   children: ComponentChildren;
 }) {
-  const { terms, more, rare = [] } = props;
+  const { terms, more, named = "More", rare = [] } = props;
   const app = useApp();
   const { state } = app;
   const [opened, setOpened] = useState<boolean | null>(null);
-  // Draws anew, as cards are placed by what moves below.
+  // Draws anew: a view may fit the window below the controls.
   const toggle = (): void => {
     setOpened(!open);
     app.draw();
   };
-  const open = opened ?? rare.some((field) => state[field] !== INITIAL[field]);
+  const needed = rare.some((field) => state[field] !== INITIAL[field]);
+  const open = opened ?? needed;
+  // Controls that were needed stay where they are until they are closed.
+  useEffect(() => {
+    if (needed && opened === null) setOpened(true);
+  }, [needed]);
   return (
     <>
       <div class="toolbar">
@@ -29,7 +35,7 @@ export function Toolbar(props: {
         <div class="ends">
           {more && (
             <Button aria-expanded={open} onClick={toggle}>
-              More
+              {named}
             </Button>
           )}
           <Terms of={terms} />

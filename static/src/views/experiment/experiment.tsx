@@ -8,7 +8,6 @@ import type { Choice } from "../../app/fields";
 import { nameOf } from "../../app/selection";
 import { isCross } from "../../app/stacks";
 import { fieldOf, type State } from "../../app/state";
-import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
 import { axisOf, entryOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
@@ -23,7 +22,9 @@ import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "../../passes/effects";
 import { EffectsProgress } from "../../passes/effects-progress";
+import { estimatesOf, type Estimates } from "../../passes/estimates";
 import { change, inWords, release, toggled, toggledLayer, type Edit } from "../../passes/interventions";
+import { computeExactly, EstimateKey, EstimateNote, exactHeads, ExactToggle } from "./estimated";
 import { Lens, readings } from "./lens";
 import { ExperimentMaps } from "./maps";
 import { atOf, changedState, editsWithin, mostOf, TaskChange, useOutcome, type Outcome } from "../../passes/outcome";
@@ -32,8 +33,9 @@ import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
 import { HeadSwitches } from "./switches";
 import { TokenStrip, type TokenTint } from "../../passes/token-strip";
-import { targetOf, type Target } from "../../passes/target";
-import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type Tone } from "../../passes/tones";
+import { followedOf } from "../../passes/followed";
+import type { Target } from "../../passes/target";
+import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type HeadTint, type Tone } from "../../passes/tones";
 
 const CARDS = 3; // masks shown at once
 const FACTOR_MOST = 100;
@@ -117,19 +119,25 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const axis = useMemo(() => axisOf(answer.encoding, state), [answer, state.special, state.words]);
   const most = mostOf(app);
   const at = atOf(app, answer);
-  const { outcome, waiting } = useOutcome(answer, edits, at);
+  const { outcome, waiting } = useOutcome(edits, at);
   const task = taskOf(app);
-  const target = targetOf(
-    answer,
-    task?.answer ?? null,
-    state.at < answer.encoding.ids.length ? state.at : -1,
-    state.watched,
-  );
+  const target = followedOf(app, answer, task?.answer ?? null, outcome?.before.predictions);
   const ready = !task || task.status !== "loading"; // the result decides what is followed
-  const tone = toneOf(app, edits, ready ? outcome : null, target);
-  const effects = isEffect(tone) && ready ? effectsOf(app, answer, most ? at : null, target) : null;
-  const values = valuesOf(tone, outcome?.after?.changes, effects && effects.rows, answer.heads.length);
-  const tint = values && tintOf(tone, values, state.map, theme);
+  const tones = tonesOf(most > 0, target);
+  const tone = toneOf(app, edits, ready ? outcome : null, target, tones);
+  const position = most ? at : null;
+  const estimates =
+    tone === "target_change" && ready && target
+      ? estimatesOf(app, answer, position, target, state.exactly ? "all" : exactHeads(app, answer))
+      : null;
+  const effects = estimates
+    ? estimates.exact
+    : isEffect(tone) && ready
+      ? effectsOf(app, answer, position, target)
+      : null;
+  const rows = (estimates ?? effects)?.rows ?? null;
+  const values = valuesOf(tone, outcome?.after?.changes, rows, answer.heads.length);
+  const tint = values && tintOf(tone, values, state.map, theme, rows);
   const moved = movedTokens(app, outcome?.after?.changes, axis);
   const selection = app.selection(answer);
   useExport(() => {
@@ -143,7 +151,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
       {statusOf(app, waiting, outcome !== null)}
       <div class="experiment-body" aria-busy={waiting !== null}>
         <div class="lab">
-          <HeadLab answer={answer} edits={edits} effects={effects} target={target} tone={tone} tint={tint} />
+          <HeadLab {...{ answer, edits, estimates, effects, target, tone, tones, tint }} />
           <section class="lab-tokens" aria-label="Predictions">
             <TokenStrip
               label={
@@ -167,6 +175,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
               edits={edits}
               onOpen={(layer, head) => open(app, layer, head)}
               onToggle={(layer, head) => toggle(app, layer, head)}
+              onCompute={(layer, head) => computeExactly(app, layer, head)}
             />
           )}
           {moved && (
@@ -185,24 +194,32 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   );
 }
 
-// The chosen colours. By default the effect of each head alone, and the change once heads are changed. The predictions
-// decide which effect is measured.
-function toneOf({ state }: App, edits: readonly Edit[], outcome: Outcome | null, target: Target | null): Tone {
-  if (state.tone !== "auto") return state.tone;
+// The chosen colours, if this model and text have them. By default the effect of each head alone, and the change once heads
+// are changed.
+function toneOf(
+  { state }: App,
+  edits: readonly Edit[],
+  outcome: Outcome | null,
+  target: Target | null,
+  tones: readonly Tone[],
+): Tone {
+  if (state.tone !== "auto" && tones.includes(state.tone)) return state.tone;
   if (edits.length || !outcome) return "similarities";
-  return target ? "target_change" : outcome.before.predictions?.length ? "prediction_kl" : "hidden_change";
+  return target ? "target_change" : "hidden_change";
 }
 
 function HeadLab(props: {
   answer: Answer;
   edits: readonly Edit[];
+  estimates: Estimates | null;
   effects: Effects | null;
   target: Target | null;
   tone: Tone;
-  tint: Tint | null;
+  tones: readonly Tone[];
+  tint: HeadTint | null;
 }) {
   const app = useApp();
-  const { answer, edits, effects, target, tone, tint } = props;
+  const { answer, edits, estimates, effects, target, tone, tones, tint } = props;
   const toggleLayer = (layer: number): void =>
     change(app, toggledLayer(app.state.edits, answer.heads.length, { ...clickOf(app), layer }));
   const ofResult = target !== null && tone === "target_change";
@@ -215,7 +232,7 @@ function HeadLab(props: {
           help="effect"
           value={tone}
           onChange={app.setter("tone")}
-          options={tonesOf(mostOf(app) > 0, target).map((value) => [value, TONE_ABOUT[value].name] as const)}
+          options={tones.map((value) => [value, TONE_ABOUT[value].name] as const)}
         />
         {ofResult && target.labels.length > 0 && (
           <StateSelect
@@ -225,7 +242,9 @@ function HeadLab(props: {
             options={[["", "the predicted one"], ...target.labels.map((label) => [label, label] as const)]}
           />
         )}
-        {tint && <ColourBar {...tint.bar} />}
+        {estimates && <ExactToggle of={estimates} />}
+        {tint?.values.flat().some((value) => value) && <ColourBar {...tint.bar} />}
+        {estimates?.rows.flat().some((effect) => effect?.estimated) && <EstimateKey />}
       </div>
       {ofResult && <p class="muted caption">Watched: {target.words}. Heads below 0 had raised it.</p>}
       <HeadSwitches
@@ -239,6 +258,7 @@ function HeadLab(props: {
         onShow={(layer, head) => open(app, layer, head)}
       />
       {effects && <EffectsProgress of={effects} />}
+      {estimates && <EstimateNote of={estimates} />}
       <p class="muted caption">
         {blank &&
           (tone === "logprob_change"

@@ -81,7 +81,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
   const from = Math.min(app.state.lensFrom, Math.floor((T - 1) / LENS_ROWS) * LENS_ROWS);
   const positions = Array.from({ length: Math.min(LENS_ROWS, T - from) }, (_, n) => from + n);
   const most = Math.min(LENS_TOP, mostOf(app));
-  const { outcome, waiting } = useSides(answer, edits, (requested) =>
+  const { outcome, waiting } = useSides(edits, (requested) =>
     app.jsonCache.want(lensRequest(requested, positions, most)),
   );
   const starts = Array.from({ length: Math.ceil(T / LENS_ROWS) }, (_, n) => n * LENS_ROWS);

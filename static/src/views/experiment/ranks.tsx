@@ -1,20 +1,23 @@
 // The heads and the tokens that changed most, largest first.
 import type { ComponentChildren } from "preact";
-import type { Tint } from "../../heads/tint";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Axis } from "../../maps/analysis";
 import { format } from "../../maps/scale";
 import { same, type Edit } from "../../passes/interventions";
+import type { HeadTint } from "../../passes/tones";
 import { Barred } from "../../ui/bars";
 import { Button } from "../../ui/controls";
 
 const RANKED = 8;
+const ESTIMATED = " ≈ is an estimate by the gradient.";
 
 export function RankedHeads(props: {
-  tint: Tint;
+  tint: HeadTint;
   title: string;
   edits: readonly Edit[];
   onOpen: (layer: number, head: number) => void;
   onToggle: (layer: number, head: number) => void;
+  onCompute: (layer: number, head: number) => void; // the exact effect in place of an estimate
 }) {
   const { tint, edits } = props;
   const ranked = tint.values
@@ -22,20 +25,43 @@ export function RankedHeads(props: {
     .sort((p, q) => q.size - p.size || p.l - q.l || p.k - q.k)
     .slice(0, RANKED);
   const top = ranked[0]?.size ?? 1;
+  const guessed = ranked.some(({ l, k }) => tint.estimated(l, k));
+  const known = tint.values.flat().every((value) => value !== null);
+  // The keyboard stays at its head: an exact effect moves the row and takes away the button that was pressed.
+  const list = useRef<HTMLOListElement>(null);
+  const active = document.activeElement;
+  const row = list.current?.contains(active) && active?.closest("li")?.dataset.head;
+  useLayoutEffect(() => {
+    if (!row || list.current?.contains(document.activeElement)) return;
+    const next = list.current?.querySelector(`[data-head="${row}"] button`) ?? list.current?.querySelector("button");
+    if (next instanceof HTMLElement) next.focus();
+  });
   return (
-    <Card heading={`Heads by ${tint.bar.label.toLowerCase()}`} note={props.title}>
-      {!ranked.length && <p>None. A change in the last layer changes no map but its own.</p>}
-      <ol>
+    <Card heading={`Heads by ${tint.bar.label.toLowerCase()}`} note={props.title + (guessed ? ESTIMATED : "")}>
+      {!ranked.length && (
+        <p>{known ? "None. A change in the last layer changes no map but its own." : "Not known yet."}</p>
+      )}
+      <ol ref={list}>
         {ranked.map(({ l, k, value, size }) => {
           const changed = edits.some((edit) => same(edit, { layer: l, head: k }));
           return (
-            <li key={`${l} ${k}`}>
+            <li key={`${l} ${k}`} data-head={`${l}.${k}`}>
               <Barred
                 name={`Layer ${l} head ${k}`}
-                value={format(value)}
+                value={`${tint.estimated(l, k) ? "≈ " : ""}${format(value)}`}
                 fraction={size / top}
                 onClick={() => props.onOpen(l, k)}
               />
+              {tint.estimated(l, k) && (
+                <Button
+                  class="flip"
+                  aria-label={`compute layer ${l} head ${k} exactly`}
+                  title="Compute the exact effect"
+                  onClick={() => props.onCompute(l, k)}
+                >
+                  <span aria-hidden="true">=</span>
+                </Button>
+              )}
               <Button
                 class="flip"
                 aria-pressed={changed}

@@ -5,16 +5,16 @@ import type { App } from "../../app/app";
 import type { Selection } from "../../app/selection";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import type { Exportable } from "../../saving/export";
-import type { Tint } from "../../heads/tint";
 import { doesOf, type Edit } from "../../passes/interventions";
 import { guessesOf, LISTED } from "../../passes/guesses";
+import type { HeadTint } from "../../passes/tones";
 import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 
 interface Parts {
   answer: Answer;
   outcome: { before: JsonAnswer; after: JsonAnswer | null; edits: readonly Edit[] };
   selection: Selection;
-  tint: Tint | null;
+  tint: HeadTint | null;
   lens: readonly Prediction[]; // none, before alone, or both sides
 }
 
@@ -88,7 +88,10 @@ function rowsOf({ outcome: { before, after, edits }, answer, tint, lens }: Parts
   );
   const effects = tint && !/^Change/.test(tint.bar.label) ? tint.values : [];
   effects.forEach((row, l) =>
-    row.forEach((value, h) => rows.push([tint?.bar.label.toLowerCase() ?? "", l, h, "", "", "", value ?? ""])),
+    row.forEach((value, h) => {
+      const name = `${tint?.bar.label.toLowerCase() ?? ""}${tint?.estimated(l, h) ? ", estimate" : ""}`;
+      rows.push([name, l, h, "", "", "", value ?? ""]);
+    }),
   );
   return rows;
 }

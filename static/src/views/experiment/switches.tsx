@@ -2,12 +2,13 @@
 // One stop for the Tab key, arrows within.
 import { useState } from "preact/hooks";
 import type { Selection } from "../../app/selection";
-import type { Tint } from "../../heads/tint";
 import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { capital } from "../../app/words";
 import { moveFocus } from "../../ui/arrows";
+import { classes } from "../../ui/classes";
 import { doesOf, same, signOf, type Edit } from "../../passes/interventions";
+import type { HeadTint } from "../../passes/tones";
 
 interface Events {
   onToggle: (layer: number, head: number) => void;
@@ -20,7 +21,7 @@ export function HeadSwitches(
     layers: number;
     heads: number;
     edits: readonly Edit[];
-    tint: Tint | null;
+    tint: HeadTint | null;
     chosen: Selection;
   },
 ) {
@@ -95,7 +96,7 @@ function Switch(
     layer: number;
     head: number;
     edit: Edit | undefined;
-    tint: Tint | null;
+    tint: HeadTint | null;
     chosen: boolean;
     roving: object;
   },
@@ -103,14 +104,16 @@ function Switch(
   const { layer, head, edit, tint } = props;
   const value = tint?.values[layer]?.[head] ?? null;
   const sign = edit ? signOf(edit) : value === null ? "" : short(value);
-  const amount = tint && value !== null ? `, ${tint.bar.label.toLowerCase()} ${format(value)}` : "";
+  const estimated = value !== null && tint?.estimated(layer, head);
+  const amount =
+    tint && value !== null ? `, ${tint.bar.label.toLowerCase()} ${format(value)}${estimated ? ", estimate" : ""}` : "";
   const name = `layer ${layer}, head ${head}${edit ? `: ${doesOf(edit)}` : ""}${amount}`;
   const at = tint && value !== null ? tint.place(value) : null;
   const style = tint && at !== null ? tinted(tint.bar.lut, at) : {};
   return (
     <button
       type="button"
-      class={props.chosen ? "chosen" : ""}
+      class={classes(props.chosen && "chosen", estimated && "estimate")}
       style={style}
       aria-pressed={Boolean(edit)}
       aria-label={sign ? `${sign}, ${name}` : capital(name)}

@@ -1,5 +1,6 @@
 // The colour bars that explain the overview's thumbnails and figures.
 import type { App } from "../../app/app";
+import type { State } from "../../app/state";
 import { isCross } from "../../app/stacks";
 import { lutOf } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
@@ -20,14 +21,17 @@ const SIGNED_ROOTS: Tick[] = [
   { at: 1, label: "1" },
 ];
 
-// range: of the figure, where there is one. pool: tokens along a block of pooled maps; 1 for whole ones.
+// show: the maps that have a bar. range: of the figure, where there is one. pool: tokens along a block of pooled maps;
+// 1 for whole ones. bare: maps without the strip of offsets.
 export function overviewBars(
   { state, theme }: App,
+  show: State["show"],
   figure: Figure | null,
   range: [number, number] | null,
   pool: number,
+  bare: boolean,
 ): Bar[] {
-  const { show, map, small, center } = state;
+  const { map, center } = state;
   const pooled = pool > 1 ? `; largest of ${pool} × ${pool}` : "";
   const bars: Bar[] = [];
   if (show !== "similarity")
@@ -35,7 +39,7 @@ export function overviewBars(
       lut: lutOf(map, "attention", theme),
       label: "Attention",
       ticks: ROOTS,
-      words: `square root, 0 to 1${pooled}${small || isCross(state) ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
+      words: `square root, 0 to 1${pooled}${bare || isCross(state) ? "" : `; strip: offsets −${NEAR} to +${NEAR}`}`,
     });
   if (show !== "attention")
     bars.push({

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Known } from "../../heads/figures";
 import { FIGURES, patternName, placeIn, soundValueOf, writeFigure, type Figure } from "../../heads/figures";
-import type { Nearness } from "../../heads/order";
+import type { Nearness, Place } from "../../heads/order";
 import { lutOf, tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { storyOf } from "../../story/story";
@@ -11,7 +11,6 @@ import { notedIn } from "../../app/stacks";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
-import type { Pointed } from "./enlarged";
 import type { Thumb } from "./thumbnails";
 
 const FILTERED = 24; // heads at most that are shown larger, in fewer columns
@@ -47,8 +46,6 @@ function captionOf({ l, h }: Thumb, heads: number, { summary, near, figure, rang
   return { written: written || patternName(head), kind, sound, place };
 }
 
-const pointedAt = ({ l, h }: Thumb, button: HTMLElement): Pointed => ({ l, h, box: button.getBoundingClientRect() });
-
 export function Grid(props: {
   order: readonly Thumb[];
   heads: number; // a layer
@@ -57,7 +54,7 @@ export function Grid(props: {
   chosen: { layer: number; head: number };
   early: boolean; // frames without maps, while the server computes
   place: { current: HTMLDivElement | null };
-  point: (at: Pointed | null, aloud: boolean) => void; // at a head
+  point: (at: Place | null, aloud: boolean) => void; // at a head
 }) {
   const app = useApp();
   const { order, heads, sorted, captions, chosen, place } = props;
@@ -70,11 +67,6 @@ export function Grid(props: {
   const focused = useRef<string | undefined>(undefined);
   const active = document.activeElement;
   focused.current = active instanceof HTMLElement && place.current?.contains(active) ? active.dataset.head : undefined;
-  // Small thumbnails share the height below the controls.
-  useLayoutEffect(() => {
-    const { current } = place;
-    if (small && current) current.style.setProperty("--top", `${current.getBoundingClientRect().top + scrollY}px`);
-  });
   // A thumbnail that moves to another row is made again.
   useLayoutEffect(() => {
     if (focused.current && !place.current?.contains(document.activeElement))
@@ -102,9 +94,9 @@ export function Grid(props: {
           tabIndex={keyOf(t) === stop ? 0 : -1}
           aria-label={`${label}${label ? ", layer" : "Layer"} ${t.l}, head ${t.h}${kind}${noted.has(keyOf(t)) ? ", with a note" : ""}`}
           onClick={() => app.open(t.l, t.h)}
-          onFocus={(e) => props.point(pointedAt(t, e.currentTarget), true)}
+          onFocus={() => props.point(t, true)}
           onBlur={() => props.point(null, false)}
-          onPointerEnter={(e) => props.point(pointedAt(t, e.currentTarget), false)}
+          onPointerEnter={() => props.point(t, false)}
         >
           <Adopt element={t.canvas} />
           {noted.has(keyOf(t)) && <i class="noted" title="Has a note" />}

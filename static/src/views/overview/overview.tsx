@@ -1,8 +1,9 @@
 // All heads at once: thumbnails as a grid, filtered, sorted and coloured by a figure.
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { FIGURES, likeOf, METRICS, rangeOf, valueOf, type Known, type Metric } from "../../heads/figures";
-import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
+import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern, type Place } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
 import { isCross } from "../../app/stacks";
 import { headsOf } from "../../heads/heads";
@@ -10,6 +11,7 @@ import { CENTRE_IN_FRAME, CentreInFrame } from "../../heads/measure-controls";
 import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useExport } from "../../saving/offer";
+import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Alternative, Button, Field, Input, Segmented, Select } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
@@ -19,20 +21,15 @@ import { statusOf } from "../../ui/status";
 import { blockOf } from "../../heads/pooled";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
-import { canRest, Enlarged, restingIn, type Pointed } from "./enlarged";
 import { Grid, type Captions } from "./grid";
+import { canRest, HeadCard } from "./head-card";
 import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
 
-const ARRANGEMENTS = [
-  { value: "small", label: "Small", title: "All heads in the window, one map each" },
-  { value: "grid", label: "Large", title: "Both maps of each head, with its pattern" },
-] as const;
-
 const SHOW_CHOICES = [
-  { value: "both", label: "Both", title: "Attention above, similarity below" },
   { value: "attention", label: "Attention" },
   { value: "similarity", label: "Similarity" },
+  { value: "both", label: "Both", title: "Attention above, similarity below, with the pattern of each head: larger" },
 ] as const;
 
 const metricOptions = (none: string): (readonly [Metric, string])[] =>
@@ -64,6 +61,11 @@ export function OverviewView() {
     range: summary && figure && rangeOf(summary, figure, state.least),
   };
 
+  // Small thumbnails share the height below the controls, which open and close without the grid.
+  useLayoutEffect(() => {
+    const { current } = grid;
+    if (current) current.style.setProperty("--top", `${current.getBoundingClientRect().top + scrollY}px`);
+  });
   useLayoutEffect(() => {
     if (!answer) thumbs.look();
     else thumbs.fill(answer, needsMaps(state));
@@ -79,15 +81,8 @@ export function OverviewView() {
   useResize(grid, app.draw, [app, hasGrid]);
   useExport(() => (answer && summary ? overviewExport(app, answer, summary, order) : null));
 
-  const [pointed, setPointed] = useState<Pointed | null>(null);
-  const [resting, setResting] = useState<Pointed | null>(null);
-  useLayoutEffect(() => {
-    const now = restingIn(grid.current);
-    const key = (at: Pointed | null): string => (at ? [at.l, at.h, at.box.right, at.box.top].join(" ") : "");
-    if (key(now) !== key(resting)) setResting(now);
-  });
-  const enlarged = pointed ?? (answer && canRest(answer) ? resting : null);
-  const point = (at: Pointed | null, aloud: boolean): void => {
+  const [pointed, setPointed] = useState<Place | null>(null);
+  const point = (at: Place | null, aloud: boolean): void => {
     setPointed(at);
     const one = at && summary?.[at.l]?.[at.h];
     const words = one && !isCross(state) ? wordsOf(one) : [];
@@ -95,6 +90,8 @@ export function OverviewView() {
   };
   // The same tree as long as it shows the same: each map that comes is a drawing.
   const chosenHead = app.selection(answer);
+  const rests = answer !== null && canRest(answer);
+  const carded = pointed ?? (rests ? { l: chosenHead.layer, h: chosenHead.head } : null);
   const drawnGrid = useMemo(
     () =>
       shape && (
@@ -113,34 +110,33 @@ export function OverviewView() {
   );
   return (
     <section class="view overview" aria-label="Overview">
-      <Controls like={likeOf(state.seek)?.join("·")} />
-      <div class="about">
-        <p class="intro">
-          headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.
-          {state.center && hasSimilarities(state) && <Centred />}
+      <Controls like={likeOf(state.seek)?.join("·")}>
+        <p class="about muted">
           {isCross(state) &&
-            " Cross heads attend from each token of the target (rows) to those of the text (columns). Their similarity is among the target’s tokens."}
+            "Cross heads attend from each token of the target (rows) to those of the text (columns). Their similarity is among the target’s tokens."}
+          {state.center && hasSimilarities(state) && <Centred />}
         </p>
         {answer && (
-          <div class="legend">
-            {overviewBars(app, figure, captions.range, blockOf(answer)).map((bar) => (
+          <div class={classes("legend", state.small && rests && !figure && "besides")}>
+            {overviewBars(app, state.show, figure, captions.range, blockOf(answer), state.small).map((bar) => (
               <ColourBar key={bar.label} {...bar} />
             ))}
           </div>
         )}
-      </div>
+      </Controls>
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
       {summary?.[0]?.[0]?.sample && order.length === 0 && <NoHead />}
-      {hasGrid && drawnGrid}
-      {answer && enlarged && state.small && (
-        <Enlarged
-          key={`${enlarged.l}.${enlarged.h}`}
-          answer={answer}
-          at={enlarged}
-          resting={!pointed}
-          known={summary?.[enlarged.l]?.[enlarged.h]}
-        />
-      )}
+      <div class={state.small ? "beside" : ""}>
+        {hasGrid && drawnGrid}
+        {answer && carded && state.small && (
+          <HeadCard
+            key={`${carded.l}.${carded.h}`}
+            answer={answer}
+            at={carded}
+            known={summary?.[carded.l]?.[carded.h]}
+          />
+        )}
+      </div>
       {answer?.summary && summary && (
         <Alternative title="All figures as a table">
           <FiguresTable answer={answer} summary={summary} />
@@ -161,7 +157,6 @@ function Centred() {
   };
   return (
     <>
-      {" "}
       Similarity is centred: each head’s mean over the text is taken away first.{" "}
       <Button class="link" onClick={leave}>
         Show the paper’s S
@@ -185,13 +180,14 @@ function wordsOf(head: Known): string[] {
   return [`previous ${percent(previous)}   self ${percent(self)}   next ${percent(next)}`, ...words];
 }
 
-function Controls({ like }: { like: string | undefined }) {
+function Controls({ like, children }: { like: string | undefined; children: ComponentChildren }) {
   const app = useApp();
   const { state } = app;
-  const { small, show, least } = state;
+  const { show, least } = state;
   const cross = isCross(state); // has no figures to sort by
   const more = !cross && (
     <>
+      <SortAndFind like={like} />
       <StateSelect field="tint" step options={metricOptions("none")} />
       <Field label="High pairs at least" class="least">
         <Input
@@ -212,25 +208,16 @@ function Controls({ like }: { like: string | undefined }) {
     <Toolbar
       terms={["arrangement", "attention", "similarity", "figure", "pattern", "seek", "pairs"]}
       more={more}
-      rare={cross ? [] : ["tint", "least", ...CENTRE_IN_FRAME]}
+      named="Find heads…"
+      rare={cross ? [] : ["sort", "only", "seek", "tint", "least", ...CENTRE_IN_FRAME]}
     >
-      <Segmented
-        label="Heads as"
-        value={small ? "small" : "grid"}
-        choices={ARRANGEMENTS}
-        onChange={(value) => {
-          const one = value === "small" && show === "both" ? { show: "attention" as const } : {};
-          const both = value === "grid" && small ? { show: "both" as const } : {};
-          app.set({ small: value === "small", ...one, ...both }, true);
-        }}
-      />
       <Segmented
         label="Show"
         value={show}
         choices={hasSimilarities(state) ? SHOW_CHOICES : SHOW_CHOICES.filter(({ value }) => value === "attention")}
-        onChange={(value) => app.set({ show: value, ...(value === "both" ? { small: false } : {}) }, "merge")}
+        onChange={(value) => app.set({ show: value, small: value !== "both" }, "merge")}
       />
-      {!cross && <SortAndFind like={like} />}
+      {children}
     </Toolbar>
   );
 }

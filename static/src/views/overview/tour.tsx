@@ -55,7 +55,7 @@ function stepsOf(app: App): Step[] {
     {
       title: "Choose a text",
       text: "Type a text or take an example, then click Analyse. The model reads it, and every head is shown.",
-      part: ".panel > .input, .panel > summary",
+      part: ".panel > .input",
     },
     {
       title: "See all heads",

@@ -8,6 +8,7 @@ import { lutOf, tinted } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { maximumOf, minimumOf, sizeOf, wordsOf } from "../../maps/scale";
+import { METHOD_ABOUT, type Attributing, type Attribution } from "../../passes/attribution";
 import { classes } from "../../ui/classes";
 import type { TokenLook } from "../../ui/text-flow";
 import { lossesOf, type Note } from "./notes";
@@ -21,8 +22,16 @@ export interface Colours {
 
 export type Task = JsonAnswer | null | undefined;
 
-export function coloursOf(app: App, head: Head, chosen: readonly number[], task: Task): Colours {
+// Null while the requested attributions are not here.
+export function coloursOf(
+  app: App,
+  head: Head,
+  chosen: readonly number[],
+  task: Task,
+  attributing: Attributing | null,
+): Colours | null {
   const { state, theme } = app;
+  if (attributing) return attributing.attribution && attributionColours(app, attributing.attribution);
   const losses = state.loss && task ? lossesOf(task, head.axis) : null;
   if (losses) return lossColours(losses, lutOf(state.map, "figure", theme));
   return relationColours(app, relationOf(head, chosen, state.relation), chosen);
@@ -42,6 +51,17 @@ export function relationColours(app: App, values: Float64Array, chosen: readonly
   return { bar: { ...bar, words: wordsOf("linear", low, top) }, low, fractions: others.map(placesUpTo(top)) };
 }
 
+export function attributionColours({ state, theme }: App, { method, values, top }: Attribution): Colours {
+  const signed = method !== "gradient";
+  const lut = lutOf(state.map, signed ? "difference" : "figure", theme);
+  const share = placesUpTo(top);
+  return {
+    bar: linearBar(`Attribution, ${METHOD_ABOUT[method].name.toLowerCase()}`, lut, top, signed),
+    low: signed ? -top : 0,
+    fractions: values.map(share),
+  };
+}
+
 function lossColours(losses: Float64Array, lut: Bar["lut"]): Colours {
   const top = maximumOf(losses);
   return { bar: linearBar("Loss, nats", lut, top), low: 0, fractions: losses.map(placesUpTo(top)) };
@@ -50,23 +70,24 @@ function lossColours(losses: Float64Array, lut: Bar["lut"]): Colours {
 const FAINT = 0.02; // fractions below it are not coloured
 
 export function lookOf(
-  colours: Colours,
+  colours: Colours | null,
   axis: Axis,
   chosen: readonly number[],
   notes: readonly Note[] | null,
   t: number,
 ): TokenLook {
-  const { bar, low, fractions } = colours;
   const isChosen = chosen.includes(t);
-  const fraction = fractions[t] ?? 0;
-  const place = placesUpTo(1, low < 0)(fraction);
+  const fraction = colours?.fractions[t] ?? 0;
+  const style =
+    colours && Math.abs(fraction) > FAINT ? tinted(colours.bar.lut, placesUpTo(1, colours.low < 0)(fraction)) : null;
   const first = t === 0 || isOfTarget(axis, t) !== isOfTarget(axis, t - 1); // of its text
   const starts = !first && axis.sentences[t] !== axis.sentences[t - 1];
   const note = notes?.[t];
   return {
     ...(note?.title ? { note: note.text, title: note.title } : {}),
-    class: classes(starts && "starts", isChosen && "chosen", note?.answer && "answer"),
-    style: Math.abs(fraction) > FAINT ? tinted(bar.lut, place) : {},
+    // A frame shows a chosen token that has a colour of its own.
+    class: classes(starts && "starts", isChosen && "chosen", isChosen && style && "held", note?.answer && "answer"),
+    style: style ?? {},
     chosen: isChosen,
   };
 }

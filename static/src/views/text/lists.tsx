@@ -3,6 +3,8 @@ import type { Axis, Head, Segment } from "../../maps/analysis";
 import { hasSimilarities } from "../../app/sources";
 import { isCross } from "../../app/stacks";
 import { format } from "../../maps/scale";
+import type { Attribution } from "../../passes/attribution";
+import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
 import { Columns } from "../../ui/table";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
@@ -15,8 +17,15 @@ interface Events {
   onPoint: (t: number) => void; // -1: at none any more
 }
 
-export function TextLists(props: Events & { head: Head; chosen: readonly number[]; segments: readonly Segment[] }) {
-  const { head, chosen, segments } = props;
+export function TextLists(
+  props: Events & {
+    head: Head;
+    chosen: readonly number[];
+    segments: readonly Segment[];
+    attribution: Attribution | null;
+  },
+) {
+  const { head, chosen, segments, attribution } = props;
   const { state } = useApp();
   // The chosen tokens of a cross head either attend or are attended to.
   const relations = isCross(state)
@@ -24,6 +33,14 @@ export function TextLists(props: Events & { head: Head; chosen: readonly number[
     : RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(state));
   return (
     <div class="lists">
+      {attribution && (
+        <AttributedTokens
+          axis={head.axis}
+          values={attribution.values}
+          onChoose={props.onChoose}
+          onPoint={props.onPoint}
+        />
+      )}
       {chosen.length ? (
         relations.map((r) => (
           <RelatedTokens
@@ -61,16 +78,38 @@ interface Related {
 
 export function RelatedTokens(props: Events & Related) {
   const { axis, chosen, relation } = props;
-  const listed = Array.from(props.values, (value, t) => ({ t, value }))
+  const listed = Array.from(props.values, (value, t) => ({ t, value, size: Math.max(0, value) }))
     .filter(({ t }) => !chosen.includes(t))
     .sort((a, b) => b.value - a.value)
     .slice(0, LISTED);
-  const top = listed[0]?.value ?? 0;
+  const { title, quantity } = ABOUT[relation];
+  return <TokenList {...{ axis, title, quantity, listed }} onChoose={props.onChoose} onPoint={props.onPoint} />;
+}
+
+// The tokens that bring most, up or down.
+export function AttributedTokens({ axis, values, ...events }: Events & { axis: Axis; values: Float64Array }) {
+  const listed = Array.from(values, (value, t) => ({ t, value, size: Math.abs(value) }))
+    .sort((a, b) => b.size - a.size)
+    .slice(0, LISTED);
+  return <TokenList {...{ axis, title: "Attribution", listed }} {...events} />;
+}
+
+// `listed`: the largest in size first.
+function TokenList(
+  props: Events & {
+    axis: Axis;
+    title: string;
+    quantity?: "attention" | "similarity";
+    listed: readonly { t: number; value: number; size: number }[];
+  },
+) {
+  const { axis, listed } = props;
+  const top = listed[0]?.size ?? 0;
   return (
-    <section class={`card ${ABOUT[relation].quantity}`}>
-      <h2>{ABOUT[relation].title}</h2>
+    <section class={classes("card", props.quantity)} aria-label={props.title}>
+      <h2>{props.title}</h2>
       <ol>
-        {listed.map(({ t, value }) => (
+        {listed.map(({ t, value, size }) => (
           <li key={t}>
             <Button
               onClick={() => props.onChoose(t)}
@@ -80,7 +119,7 @@ export function RelatedTokens(props: Events & Related) {
               <span>{axis.labels[t]}</span>
               <small>{axis.positions[t]}</small>
               <b>{format(value)}</b>
-              <i style={{ width: `${top > 0 ? Math.max(0, (value / top) * 100) : 0}%` }} />
+              <i style={{ width: `${top > 0 ? (size / top) * 100 : 0}%` }} />
             </Button>
           </li>
         ))}

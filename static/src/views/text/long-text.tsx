@@ -20,21 +20,25 @@ import { useExport } from "../../saving/offer";
 import { madeOf } from "../../saving/provenance";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
-import { Button, Segmented, Toggle } from "../../ui/controls";
+import { Button, Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { tokenAt } from "../../ui/text-flow";
 import { Toolbar } from "../../ui/toolbar";
+import { attributingOf, withAttribution, type Attribution } from "../../passes/attribution";
 import { ARCS_MAX, type End } from "./arcs";
+import { AttributionCaption, saidOf } from "./attribution-caption";
 import type { Block } from "./blocks";
-import { lookOf, relationColours } from "./colours";
-import { NoneChosen, RelatedTokens } from "./lists";
+import { ColourBy } from "./colour-by";
+import { attributionColours, lookOf, relationColours } from "./colours";
+import { AttributedTokens, NoneChosen, RelatedTokens } from "./lists";
 import { LongFlow } from "./long-flow";
 import { CHOSEN_MOST, leastOf, meanOf, pairsHere, partRequest, rowEnds, partsOf, rowOf, type Row } from "./long-rows";
 import { ABOUT, RELATIONS, RELATION_CHOICES, type Relation } from "./relation";
 import { useOverlay } from "./use-overlay";
 
 interface Known {
+  attribution: Attribution | null;
   axis: Axis;
   rows: readonly Row[];
   chosen: readonly number[];
@@ -52,13 +56,16 @@ export function LongText({ overview, selection }: { overview: Answer; selection:
   const maximum = maximumOf(overview, selection, pairs);
   const answers = Array.from({ length: 2 * CHOSEN_MOST }, (_, k) => parts[k >> 1]?.[k % 2 ? "row" : "column"] ?? null);
   const rows = useMemo(() => parts.map((part) => rowOf(part, maximum)), [String(chosen), maximum, ...answers]);
-  const known = { axis, rows, chosen };
   const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || hasSimilarities(state));
+  const attributing = attributingOf(app, overview, { axis, columns: axis });
+  const attribution = attributing?.attribution ?? null;
+  const known = { axis, rows, chosen, attribution };
   const colours = useMemo(() => {
+    if (attributing) return attribution && attributionColours(app, attribution);
     const values = meanOf(rows, state.relation);
     return values && relationColours(app, values, chosen);
-  }, [rows, state.relation, state.map, state.tau, state.center, theme]);
-  useExport(() => (rows.length && !waits ? longExport(app, overview, known, selection) : null));
+  }, [rows, state.relation, state.map, state.tau, state.center, theme, state.attribution, attribution?.key]);
+  useExport(() => ((rows.length || attribution) && !waits ? longExport(app, overview, known, selection) : null));
   return (
     <>
       <Toolbar
@@ -66,12 +73,7 @@ export function LongText({ overview, selection }: { overview: Answer; selection:
         more={<StateToggle field="sentences" />}
         rare={["sentences"]}
       >
-        <Segmented
-          label="Colour the text by"
-          value={state.relation}
-          choices={relations}
-          onChange={(relation) => app.set({ relation })}
-        />
+        <ColourBy relations={relations} />
         <StateToggle field="arcs" />
         {colours && (
           <div class="legend">
@@ -81,6 +83,7 @@ export function LongText({ overview, selection }: { overview: Answer; selection:
       </Toolbar>
       {statusOf(app, waits)}
       {statusOf(app, pairs)}
+      {statusOf(app, attributing?.waiting)}
       <Body {...{ known, selection, colours }} pairs={pairs?.answer ?? null} />
     </>
   );
@@ -105,7 +108,7 @@ function Body({ known, selection, colours, pairs }: BodyProps) {
   const app = useApp();
   const { state, theme } = app;
   const { relation } = state;
-  const { axis, rows, chosen } = known;
+  const { axis, rows, chosen, attribution } = known;
   const paper = useRef<HTMLDivElement>(null);
   const move = useRef<((e: KeyboardEvent) => boolean) | null>(null);
   const [near, setNear] = useState<readonly Block[]>([]);
@@ -141,7 +144,11 @@ function Body({ known, selection, colours, pairs }: BodyProps) {
     <div class="text-body">
       <div class="paper-side">
         <div class="choosing">
-          <p class="muted caption">{captionOf(known, relation)}</p>
+          {state.attribution !== "none" ? (
+            <AttributionCaption of={attribution} />
+          ) : (
+            <p class="muted caption">{captionOf(known, relation)}</p>
+          )}
           <Toggle
             label="Choose several"
             title={`Each click adds a token to the chosen ones, up to ${CHOSEN_MOST}, as Shift and click does`}
@@ -199,10 +206,14 @@ function LongLists(props: {
   onPoint: (t: number) => void;
 }) {
   const app = useApp();
-  const { axis, rows, chosen } = props.known;
-  if (!chosen.length) return <div class="lists"><NoneChosen /></div>; // prettier-ignore
+  const { axis, rows, chosen, attribution } = props.known;
+  const attributed = attribution && (
+    <AttributedTokens axis={axis} values={attribution.values} onChoose={props.onShow} onPoint={props.onPoint} />
+  );
+  if (!chosen.length) return <div class="lists">{attributed}<NoneChosen /></div>; // prettier-ignore
   return (
     <div class="lists">
+      {attributed}
       {RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(app.state)).map((relation) => {
         const values = meanOf(rows, relation);
         if (values)
@@ -255,24 +266,28 @@ function noteOf({ relation, tau }: State, chosen: readonly number[], ends: reado
   return ends.length > ARCS_MAX ? `Drawn: ${drawn} of ${ends.length.toLocaleString("en")} ${what}.` : "";
 }
 
-function describeToken({ axis, rows, chosen }: Known, t: number): string {
+function describeToken({ axis, rows, chosen, attribution }: Known, t: number): string {
   const relations = RELATIONS.flatMap((relation) => {
     const values = meanOf(rows, relation);
     return values ? [`${ABOUT[relation].title.toLowerCase()} ${format(values[t])}`] : [];
   });
   const words = [`${axis.labels[t]} ${t}`, `sentence ${axis.sentences[t]}`];
   if (axis.generated[t]) words.push("written by the model");
+  if (attribution) words.push(saidOf(attribution, t));
   return [...words, ...(chosen.length && relations.length ? [`chosen: ${relations.join("   ")}`] : [])].join("   ");
 }
 
 // The known relations of each token.
-function longExport(app: App, overview: Answer, { axis, rows, chosen }: Known, selection: Selection): Exportable {
+function longExport(app: App, overview: Answer, known: Known, selection: Selection): Exportable {
+  const { axis, rows, chosen, attribution } = known;
   const { state } = app;
-  const request = partRequest(state, selection, chosen[0] ?? 0, axis.n, state.relation === "from");
+  const part = partRequest(state, selection, chosen[0] ?? 0, axis.n, state.relation === "from");
+  const request = attribution ? withAttribution(part, attribution) : part;
   const columns = RELATIONS.flatMap((relation) => {
     const values = meanOf(rows, relation);
     return values ? [{ name: ABOUT[relation].title.toLowerCase().replace(" ", "_"), values }] : [];
   });
+  if (attribution) columns.push({ name: attribution.method, values: attribution.values });
   const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
   return {
     ...madeOf(app, overview, `text-${nameOf(selection)}`, request),

@@ -9,6 +9,7 @@ import { nameOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import type { Exportable } from "../../saving/export";
 import { headsRequest, madeOf } from "../../saving/provenance";
+import { withAttribution, type Attribution } from "../../passes/attribution";
 import type { LineHead } from "./line-heads";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 
@@ -19,10 +20,11 @@ interface Saved {
   lines: readonly LineHead[];
   chosen: readonly number[];
   pair: EntryPair | null;
+  attribution: Attribution | null;
 }
 
 export function textExport(app: App, saved: Saved): Exportable {
-  const { head, answer, selection, lines, chosen, pair } = saved;
+  const { head, answer, selection, lines, chosen, pair, attribution } = saved;
   const { state } = app;
   const { axis } = head;
   const cross = isCross(state);
@@ -41,13 +43,14 @@ export function textExport(app: App, saved: Saved): Exportable {
   ];
   const outputs = ["attentions", "similarities", "pairs", ...(state.bands ? (["segments"] as const) : [])] as const;
   const request = measuredRequest(headsRequest(app, [selection, ...lines], [...outputs]), state);
-  const made = madeOf(app, answer, `text-${nameOf(selection)}`, request);
+  const attributed = attribution ? withAttribution(request, attribution) : request;
+  const made = madeOf(app, answer, `text-${nameOf(selection)}`, attributed);
   return { ...made, rows, heads: pairNumbers(app, axis, pair) };
 }
 
 // A token's relations in the head on screen, and in the heads whose lines are drawn as well.
 function columnsOf(
-  { head, chosen, lines }: Saved,
+  { head, chosen, lines, attribution }: Saved,
   relation: Relation,
   cross: boolean,
 ): { name: string; values: Float64Array }[] {
@@ -58,5 +61,6 @@ function columnsOf(
       ? [{ name: `${named(relation)}_l${layer}_h${k}`, values: relationOf({ ...head, attention }, chosen, relation) }]
       : [],
   );
-  return [...relations.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others];
+  const attributed = attribution ? [{ name: attribution.method, values: attribution.values }] : [];
+  return [...relations.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others, ...attributed];
 }

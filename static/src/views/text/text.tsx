@@ -23,15 +23,18 @@ import { format } from "../../maps/scale";
 import { classes } from "../../ui/classes";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
-import { Segmented, Toggle } from "../../ui/controls";
+import { Toggle } from "../../ui/controls";
 import { StateToggle } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
+import { attributingOf, type Attribution } from "../../passes/attribution";
 import { moveFocus } from "../../ui/arrows";
 import { TextFlow, tokenAt, tokensIn } from "../../ui/text-flow";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
-import { coloursOf, lookOf, type Task } from "./colours";
+import { AttributionCaption, saidOf } from "./attribution-caption";
+import { ColourBy } from "./colour-by";
+import { coloursOf, lookOf, type Colours, type Task } from "./colours";
 import { lineHeads, LineHeads, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
 import { LongText } from "./long-text";
@@ -40,12 +43,6 @@ import type { Drawing } from "./overlay";
 import { ABOUT, RELATION_CHOICES, relationOf, RELATIONS, type Relation } from "./relation";
 import { textExport } from "./saved";
 import { useOverlay } from "./use-overlay";
-
-const LOSS_CHOICE = {
-  value: "loss",
-  label: "Loss",
-  title: "How unexpected each token is, given those before it",
-} as const;
 
 // The result of the model's head for each token, by its task.
 const SAYS: Partial<Record<string, { label: string; title: string }>> = {
@@ -68,7 +65,9 @@ export function TextView() {
   const says = SAYS[app.model()?.task ?? ""];
   const causal = app.model()?.causal ?? false;
   const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || (hasSimilarities(state) && !cross));
-  const colouring = causal && state.loss ? "loss" : state.relation;
+  const answer = entry.answer ?? app.overview().answer; // both have the tokens: attributions are of no head
+  const attributing = own && answer ? attributingOf(app, answer, own) : null;
+  const colours = head && coloursOf(app, head, chosenIn(head.axis, state), task, attributing);
   const picker = (
     <div class="toolbar">
       <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
@@ -102,20 +101,13 @@ export function TextView() {
         }
         rare={[...MEASURE_FIELDS, "sentences"]}
       >
-        <Segmented
-          label="Colour the text by"
-          value={colouring}
-          choices={causal ? [...relations, LOSS_CHOICE] : relations}
-          onChange={(value) =>
-            app.set(value === "loss" ? { loss: true } : { relation: value, loss: false, ...(cross ? { sel: [] } : {}) })
-          }
-        />
+        <ColourBy relations={relations} losses={causal} also={cross ? { sel: [] } : {}} />
         {says && <StateToggle {...says} field="notes" />}
         <StateToggle field="arcs" />
         {hasSimilarities(state) && !cross && <StateToggle field="bands" />}
-        {head && (
+        {colours && (
           <div class="legend">
-            <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />
+            <ColourBar {...colours.bar} />
           </div>
         )}
       </Toolbar>
@@ -124,7 +116,14 @@ export function TextView() {
         <LineHeads heads={lines} shown={selection} />
       )}
       {statusOf(app, entry, head !== null)}
-      {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} task={task} />}
+      {statusOf(app, attributing?.waiting)}
+      {head && (
+        <Body
+          {...{ head, selection, lines, task, colours }}
+          answer={entry.answer}
+          attribution={attributing?.attribution ?? null}
+        />
+      )}
     </section>
   );
 }
@@ -154,11 +153,13 @@ interface BodyProps {
   selection: Selection;
   lines: readonly LineHead[];
   task: Task;
+  attribution: Attribution | null;
+  colours: Colours | null;
 }
 
 function Body(props: BodyProps) {
   const app = useApp();
-  const { head, answer, selection, lines, task } = props;
+  const { head, answer, selection, lines, task, attribution, colours } = props;
   const { state, theme } = app;
   const { axis } = head;
   const { relation, bands } = state;
@@ -166,7 +167,6 @@ function Body(props: BodyProps) {
   const [pointed, setPointed] = useState(-1);
   const [several, setSeveral] = useState(false);
   const chosen = chosenIn(axis, state);
-  const colours = coloursOf(app, head, chosen, task);
   const notes = task && state.notes ? notesOf(task, axis) : null;
 
   const layer = bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
@@ -185,7 +185,7 @@ function Body(props: BodyProps) {
   const { overlay } = useOverlay(paper, drawing);
   const cross = isCross(state);
   const pair: EntryPair | null = chosen.length === 2 && !cross ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
-  useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair }) : null));
+  useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair, attribution }) : null));
 
   const choose = (t: number, more: boolean): void => {
     // The chosen tokens of a cross head are of one text: those of the target attend, those of the text are attended to.
@@ -196,7 +196,11 @@ function Body(props: BodyProps) {
   };
   const announce = (t: number, aloud: boolean): void =>
     app.announce(
-      t < 0 ? "" : [describeToken(head, chosen, t, relation), notes?.[t]?.title].filter(Boolean).join("   "),
+      t < 0
+        ? ""
+        : [describeToken(head, chosen, t, relation), attribution && saidOf(attribution, t), notes?.[t]?.title]
+            .filter(Boolean)
+            .join("   "),
       aloud,
     );
   const point = (t: number): void => {
@@ -219,7 +223,7 @@ function Body(props: BodyProps) {
   };
   // The same tree as long as it shows the same: pointing at a token redraws only the lines.
   const texts = shownTexts(state);
-  const flowKey = [colours.bar.label, state.map, theme, relation, state.tau, state.sel, ...texts].join("|");
+  const flowKey = [colours?.bar.label, state.map, theme, relation, state.tau, state.sel, ...texts].join("|");
   const flow = useMemo(
     () => (
       <TextFlow
@@ -231,13 +235,17 @@ function Body(props: BodyProps) {
         lookOf={(t) => lookOf(colours, axis, chosen, notes, t)}
       />
     ),
-    [head, flowKey, task, state.notes],
+    [head, flowKey, task, state.notes, attribution?.key],
   );
   return (
     <div class="text-body">
       <div class="paper-side">
         <div class="choosing">
-          <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
+          {state.attribution !== "none" ? (
+            <AttributionCaption of={attribution} />
+          ) : (
+            <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
+          )}
           <Toggle
             label="Choose several"
             title="Each click adds a token to the chosen ones, as Shift and click does"
@@ -264,7 +272,7 @@ function Body(props: BodyProps) {
         </p>
         <PairRanking axis={axis} pair={pair} />
       </div>
-      <TextLists head={head} chosen={chosen} segments={segments} onChoose={(t) => choose(t, false)} onPoint={point} />
+      <TextLists {...{ head, chosen, segments, attribution }} onChoose={(t) => choose(t, false)} onPoint={point} />
     </div>
   );
 }
@@ -316,7 +324,7 @@ function noteOf({ relation, weigh }: State, ends: readonly End[][], lines: reado
 function describeToken(head: Head, chosen: readonly number[], t: number, relation: Relation): string {
   const { labels, positions, sentences, types, generated } = head.axis;
   const cross = types.includes(TARGET);
-  const shown = cross ? RELATIONS.filter((r) => r === relation) : RELATIONS;
+  const shown = RELATIONS.filter((r) => chosen.length > 0 && (!cross || r === relation));
   const relations = shown.map((r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
   const name = `${labels[t]} ${positions[t]}`;
   const words = [

@@ -93,7 +93,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const target = predictsNext(answer) && !task?.classes ? null : targetOf(answer, task, chosen, state.watched);
   const at = positionOf(app, answer, task, target);
   const most = mostOf(app);
-  const { outcome, waiting } = useOutcome(answer, edits, at);
+  const { outcome, waiting } = useOutcome(edits, at);
   const sought = patchingOf(app, answer, at, target);
   const patching = sought && "patch" in sought ? sought : null;
   const layers = !sought || patching ? layersOf(app, answer, most ? at : null, target, patching) : null;

@@ -1,6 +1,6 @@
 /* encode.c - encodes the texts of a request: text, words or ids, after a prompt, cut into windows, and what a
  * decoder reads. Needs the request and its model's tokenizers, and no engine. */
-#include "api/encode.h"
+#include "api/request/encode.h"
 
 #include "engine/analysis/analysis.h"
 #include "model/base/utf8.h"
@@ -120,19 +120,21 @@ typedef struct reader {
 } reader;
 
 /* Encodes a text, words or ids: of the request, of a source, or what a decoder reads of them. */
-static hs_status encode_whole(const reader *r, const hs_tokenizer *tokenizer, const hs__input *input,
-                              size_t tokens_max, int32_t language, hs_encoding *ret_encoding,
-                              size_t *ret_n_prompt, hs_error *err)
+static hs_status encode_whole(const reader *r, const hs__input *input, size_t tokens_max,
+                              hs_encoding *ret_encoding, size_t *ret_n_prompt)
 {
-    const hs_encode_options options = {tokens_max, r->analysis->split_special_tokens, language};
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(r->analysis->model->model);
+    const hs_encode_options options = {tokens_max, r->analysis->split_special_tokens,
+                                       r->analysis->source_language};
     if (input->ids)
-        return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding, err);
+        return hs_tokenizer_encode_ids(tokenizer, input->ids, input->types, input->n_ids, ret_encoding,
+                                       r->err);
     if (input->words)
         return hs_tokenizer_encode_words(tokenizer, input->words, input->n_words, &options, ret_encoding,
-                                         err);
+                                         r->err);
     return hs_prompt_encode(tokenizer, r->analysis->prompt, &input->text,
                             input->text_pair.bytes ? &input->text_pair : NULL, &options, ret_encoding,
-                            ret_n_prompt, err);
+                            ret_n_prompt, r->err);
 }
 
 /* Replaces a whole text by its window that the request names. */
@@ -163,9 +165,7 @@ static int encode_input(const reader *r, const hs__input *input, const char *poi
 {
     const bool is_cut = r->analysis->has_window && !input->ids;
     const size_t tokens_max = is_cut ? HS_WINDOWS_TOKENS_MAX : r->analysis->max_tokens;
-    const hs_tokenizer *tokenizer = hs_model_tokenizer(r->analysis->model->model);
-    if (encode_whole(r, tokenizer, input, tokens_max, r->analysis->source_language, ret_encoding,
-                     ret_n_prompt, r->err))
+    if (encode_whole(r, input, tokens_max, ret_encoding, ret_n_prompt))
         return hs__refuse_error(r->problem, r->err);
     return is_cut ? window_cut(r, pointer, ret_encoding, ret_windows) : 0;
 }
@@ -199,47 +199,52 @@ static hs_status target_encode(const reader *r, const hs__served_model *decoder,
 }
 
 /* Encodes the text whose states a decoder reads. */
-static int read_text_encode(const reader *r, const hs__input *input, hs_encoding *source)
+static int memory_encode(const reader *r, const hs__input *input, hs_encoding *ret_memory)
 {
     const hs__served_model *model = r->analysis->model;
     const size_t most = r->analysis->max_tokens, positions = model->encoder->shape->n_positions;
     size_t n_prompt;
-    const hs_status st =
-        encode_whole(r, hs_model_tokenizer(model->model), input, most < positions ? most : positions,
-                     r->analysis->source_language, source, &n_prompt, r->err);
-    return st ? hs__refuse_error(r->problem, r->err) : check_tokens(r, source);
+    const hs_status st = encode_whole(r, input, most < positions ? most : positions, ret_memory, &n_prompt);
+    return st ? hs__refuse_error(r->problem, r->err) : check_tokens(r, ret_memory);
 }
 
-/* Encodes both texts of a decoder: the one whose states it reads, and the one that it reads. */
+/* Encodes both sides of a decoder's text. */
 static int decoder_encode(const reader *r, const hs__input *input, const hs__input *decoder_input,
-                          hs_encoding *source, hs_encoding *target)
+                          hs__text_read *ret_text)
 {
-    if (read_text_encode(r, input, source))
+    if (memory_encode(r, input, &ret_text->memory))
         return r->problem->status;
-    return target_encode(r, r->analysis->model, decoder_input, target) ? hs__refuse_error(r->problem, r->err)
-                                                                       : 0;
+    return target_encode(r, r->analysis->model, decoder_input, &ret_text->rows)
+               ? hs__refuse_error(r->problem, r->err)
+               : 0;
 }
 
 /* ---- all texts ---- */
 
-/* Encodes a source, or of a decoder both of its texts. */
+/* Encodes a source. Only those of patches are cut into windows as the text is. */
 static int source_encode(const reader *r, size_t k)
 {
     const hs__source *source = &r->analysis->sources[k];
-    hs_encoding *e = &r->texts->sources[k];
+    hs__text_read *text = &r->texts->sources[k];
     size_t n_prompt;
     hs_windows windows;
     if (r->analysis->model->encoder)
-        return decoder_encode(r, &source->input, &source->decoder_input, &r->texts->source_encoders[k], e);
-    return encode_input(r, &source->input, source->pointer, e, &n_prompt, &windows);
+        return decoder_encode(r, &source->input, &source->decoder_input, text);
+    if (source->patches)
+        return encode_input(r, &source->input, source->pointer, &text->rows, &n_prompt, &windows);
+    return encode_whole(r, &source->input, r->analysis->max_tokens, &text->rows, &n_prompt)
+               ? hs__refuse_error(r->problem, r->err)
+               : 0;
 }
 
-/* Refuses a source that has not as many tokens as the text. */
+/* Refuses a source without tokens, and one to patch from that has not as many as the text. */
 static int source_check(const reader *r, size_t k)
 {
     const char *what = r->analysis->model->encoder ? "target" : "text";
-    const size_t T = r->texts->text.encoding.n_tokens, n = r->texts->sources[k].n_tokens;
-    if (n == T)
+    const size_t T = r->texts->text.rows.n_tokens, n = r->texts->sources[k].rows.n_tokens;
+    if (n == 0)
+        return hs__refuse(r->problem, 422, r->analysis->sources[k].pointer, "the text has no tokens");
+    if (n == T || !r->analysis->sources[k].patches)
         return 0;
     return hs__refuse(r->problem, 422, r->analysis->sources[k].pointer,
                       "a patch needs a %s of as many tokens: this one has %zu tokens, and the %s of "
@@ -257,30 +262,20 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
     return false;
 }
 
-/* Encodes the request's text. */
+/* Encodes the request's text for a model that reads no other. */
 static int text_encode(const reader *r)
 {
-    hs__job_text *text = &r->texts->text;
-    if (encode_input(r, &r->analysis->input, "/window", &text->encoding, &text->n_prompt, &text->windows))
+    hs__text_read *text = &r->texts->text;
+    if (encode_input(r, &r->analysis->input, "/window", &text->rows, &text->n_prompt, &text->windows))
         return r->problem->status;
-    return check_tokens(r, &text->encoding);
-}
-
-/* Encodes what the request is about, and not what effects follow. */
-static int texts_encode(const reader *r)
-{
-    const hs__analysis_request *analysis = r->analysis;
-    hs__texts *texts = r->texts;
-    return analysis->model->encoder ? decoder_encode(r, &analysis->input, &analysis->decoder_input,
-                                                     &texts->encoder, &texts->text.encoding)
-                                    : text_encode(r);
+    return check_tokens(r, &text->rows);
 }
 
 /* Finds the sentences of the text. */
 static int sentences_find(const reader *r)
 {
-    hs__job_text *text = &r->texts->text;
-    const hs_encoding *e = &text->encoding;
+    hs__text_read *text = &r->texts->text;
+    const hs_encoding *e = &text->rows;
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
     if (!text->sentences) {
         hs_fail(r->err, HS_NO_MEMORY, "no memory for the sentences");
@@ -293,18 +288,30 @@ static int sentences_find(const reader *r)
     return 0;
 }
 
+/* Points keys at what the requested heads attend to: the memory for cross heads, else the rows. */
+static void keys_set(const hs__analysis_request *analysis, hs__text_read *text)
+{
+    text->keys = analysis->stack == HS_STACK_CROSS ? &text->memory : &text->rows;
+}
+
 int hs__texts_encode(const hs__analysis_request *analysis, hs__texts *texts, hs__problem *problem,
                      hs_error *err)
 {
     const reader r = {analysis, texts, problem, err};
     const hs__served_model *follower = hs__target_model(analysis);
-    if (follower != analysis->model && target_encode(&r, follower, &analysis->decoder_input, &texts->reader))
+    hs__text_read *text = &texts->text;
+    keys_set(analysis, text);
+    if (follower != analysis->model && target_encode(&r, follower, &analysis->decoder_input, &text->reader))
         return hs__refuse_error(problem, err);
-    if (texts_encode(&r) || sentences_find(&r))
+    if ((analysis->model->encoder ? decoder_encode(&r, &analysis->input, &analysis->decoder_input, text)
+                                  : text_encode(&r)) ||
+        sentences_find(&r))
         return problem->status;
-    for (size_t k = 0; k < analysis->n_sources; k++)
+    for (size_t k = 0; k < analysis->n_sources; k++) {
+        keys_set(analysis, &texts->sources[k]);
         if (source_encode(&r, k) || source_check(&r, k))
             return problem->status;
+    }
     return 0;
 }
 
@@ -312,18 +319,21 @@ int hs__texts_encode_given(const hs__analysis_request *analysis, hs__texts *text
                            hs_error *err)
 {
     const reader r = {analysis, texts, problem, err};
-    return analysis->model->encoder ? read_text_encode(&r, &analysis->input, &texts->encoder)
+    return analysis->model->encoder ? memory_encode(&r, &analysis->input, &texts->text.memory)
                                     : text_encode(&r);
+}
+
+static void text_finish(hs__text_read *text)
+{
+    hs_encoding_finish(&text->rows);
+    hs_encoding_finish(&text->memory);
+    hs_encoding_finish(&text->reader);
+    free(text->sentences);
 }
 
 void hs__texts_finish(hs__texts *texts)
 {
-    hs_encoding_finish(&texts->text.encoding);
-    hs_encoding_finish(&texts->encoder);
-    hs_encoding_finish(&texts->reader);
-    for (size_t k = 0; k < HS__SOURCES_MAX; k++) {
-        hs_encoding_finish(&texts->sources[k]);
-        hs_encoding_finish(&texts->source_encoders[k]);
-    }
-    free(texts->text.sentences);
+    text_finish(&texts->text);
+    for (size_t k = 0; k < HS__SOURCES_MAX; k++)
+        text_finish(&texts->sources[k]);
 }
