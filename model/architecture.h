@@ -389,6 +389,8 @@ typedef struct hs_architecture {
     hs_predictor predictor;
     hs_task_head task_head;     /* the one that config.json names */
     hs_task_head next_sentence; /* of checkpoints with BERT's pretraining heads */
+    hs_dense contacts;          /* [1][n_layers n_heads]: a regression of contacts between residues on maps of
+                                 * heads, of ESM checkpoints that have it */
     hs_sentence_head sentence;  /* of checkpoints with modules.json */
     hs_generation generation;   /* of causal models and decoders */
 } hs_architecture;

@@ -125,6 +125,7 @@ static void tensors_take(walk *w, hs_architecture *a)
     tensor_take(w, &a->predictor.bias, 0, 0);
     task_head_take(w, &a->task_head);
     task_head_take(w, &a->next_sentence);
+    dense_take(w, &a->contacts);
     for (size_t i = 0; i < a->sentence.n_dense; i++)
         dense_take(w, &a->sentence.dense[i].dense);
 }

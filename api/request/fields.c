@@ -47,6 +47,11 @@ static bool has_loss(const hs_architecture *architecture)
     return architecture->predictor.next && has_predictor(architecture);
 }
 
+static bool has_contacts(const hs_architecture *architecture)
+{
+    return architecture->contacts.weight.data;
+}
+
 /* Element i of the list names an output that the checkpoint lacks. */
 typedef int output_refuser(const hs__reading *r, size_t i, const char *output);
 
@@ -78,6 +83,16 @@ static int refuse_head(const hs__reading *r, size_t i, const char *output)
                       r->model->name, output, task ? task : "none", r->model->list_command);
 }
 
+static int refuse_contacts(const hs__reading *r, size_t i, const char *output)
+{
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
+    return hs__refuse(r->problem, 422, pointer,
+                      "%s has no contact head, which the output %s needs: checkpoints of ESM have one whose "
+                      "files hold contact_head.regression",
+                      r->model->name, output);
+}
+
 static int refuse_loss(const hs__reading *r, size_t i, const char *output)
 {
     char pointer[64];
@@ -100,6 +115,7 @@ static const struct {
     [HS__OUTPUT_scores_c2c] = {.has = has_any_term, .refuse = refuse_term},
     [HS__OUTPUT_scores_c2p] = {.has = has_c2p, .refuse = refuse_term},
     [HS__OUTPUT_scores_p2c] = {.has = has_p2c, .refuse = refuse_term},
+    [HS__OUTPUT_contacts] = {.has = has_contacts, .refuse = refuse_contacts},
     [HS__OUTPUT_classes] = {.has = has_classes, .refuse = refuse_head},
     [HS__OUTPUT_next_sentence] = {.has = has_next_sentence, .refuse = refuse_head},
     [HS__OUTPUT_answer] = {.has = has_answer, .refuse = refuse_head},

@@ -140,6 +140,7 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
     X(logit_attributions)                                                                                    \
     X(head_scores)                                                                                           \
     X(head_distances)                                                                                        \
+    X(contacts)                                                                                              \
     X(classes)                                                                                               \
     X(next_sentence)                                                                                         \
     X(answer)                                                                                                \

@@ -710,6 +710,19 @@ static void bind_heads(binder *b, const hs__family *family, hs_architecture *arc
     }
 }
 
+/* Binds the contact head, if the checkpoint has it. */
+static void bind_contacts(binder *b, const char *module, hs_architecture *architecture)
+{
+    const hs_shape *shape = &architecture->shape;
+    if (!module)
+        return;
+    enter(b, module);
+    if (!has(b, b->module, "weight"))
+        return;
+    bind(b, "weight", NULL, 1, shape->n_layers * shape->n_heads, &architecture->contacts.weight);
+    bind(b, "bias", NULL, 0, 1, &architecture->contacts.bias);
+}
+
 /* ---- which names ---- */
 
 /* Finds the first layout and prefix with word embeddings and, if with_layer, the first module of layer 0. */
@@ -754,6 +767,7 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
     }
     if (!b.status)
         b.status = hs__unknown_tensors_refuse(shards, b.layout, b.prefix, architecture, err);
+    bind_contacts(&b, family->contacts, architecture);
     bind_heads(&b, family, architecture);
     find_predictor(&b, architecture);
     return b.status;

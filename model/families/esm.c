@@ -77,6 +77,7 @@ const hs__family hs__family_esm = {
     .predictors = {&predictor},
     .sequence = &hs__roberta_head,
     .tokens = &hs__classifier_head,
+    .contacts = "contact_head.regression",
     .configure = configure,
     .default_positions = 1026,
 };

@@ -233,6 +233,7 @@ typedef struct hs__family {
     const hs__predictor_names *predictors[3]; /* as for layouts */
     /* Names of the task heads; NULL: HuggingFace has no such class for the family. */
     const hs__head_names *sequence, *tokens, *span, *next_sentence;
+    const char *contacts; /* the module of the contact head, with the prefix; optional, or NULL */
     /* Reads the rest of an architecture except weights. The shape is set, and each layer has its own weights
      * (same_as). */
     void (*configure)(hs__config *config, hs_architecture *architecture);

@@ -72,9 +72,9 @@ def server(tmp_path_factory):
     assert running.stop() == 0
 
 
-# Arrays of requests that these are not: test_windows.py, test_stacks.py and the tests of prompts, heads of tasks, gradients and logit
-# attributions read them.
-OTHERS = "logit_attributions|next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_token|target_source|target_estimated"
+# Arrays of requests that these are not: test_windows.py, test_stacks.py and the tests of prompts, heads of tasks, gradients, logit
+# attributions and contacts read them.
+OTHERS = "logit_attributions|next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_token|target_source|target_estimated|contacts"
 # Outputs of the unchanged pass only, or that need a text to patch from.
 UNCHANGED = ("contributions", "alti", "value_zeroing", "patch_map")
 
@@ -84,7 +84,7 @@ def body(server):
     """A request for every output that goes with interventions, except for those of other heads and models."""
     schema = server.get("/openapi.json").json()["components"]["schemas"]["AnalyzeRequest"]
     outputs = [name for name in schema["properties"]["outputs"]["items"]["enum"]
-               if name not in ("next_sentence", "answer", "loss", "logit_attributions", *UNCHANGED)]
+               if name not in ("next_sentence", "answer", "loss", "logit_attributions", "contacts", *UNCHANGED)]
     return {"text": "The war ended. It was a war.", "text_pair": "A war?", "layers": LAYERS, "heads": [1, 5, 7],
             "outputs": outputs, "dtype": "f2", "interventions": [{"kind": "zero", "heads": [2]}],
             "predictions": {"positions": [1, 3, 4], "top_k": 4, "lens": True}, "attribution": "integrated_gradients", "steps": 4}

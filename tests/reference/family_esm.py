@@ -23,8 +23,8 @@ VARIANTS = {
 
 def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160,
                  token_dropout=True, prefix="esm.", dtype="F32", n_shards=1, frequencies=(), base=10000.0,
-                 rotary=True, normed=False):
-    """frequencies: names of tensors with frequencies of rotation, each with others."""
+                 rotary=True, normed=False, contacts=False):
+    """frequencies: names of tensors with frequencies of rotation, each with others. contacts: with a contact head."""
     weights = Weights(seed)
     weights.table("embeddings.word_embeddings", vocab, hidden)
     weights.table("embeddings.position_embeddings", positions, hidden)  # there, and of no use with rotary positions
@@ -42,6 +42,8 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, voca
     weights.norm("encoder.emb_layer_norm_after", hidden)
     for name in frequencies:
         weights[name] = weights.rng.uniform(0.001, 1, hidden // n_heads // 2)
+    if contacts:
+        weights.dense("contact_head.regression", 1, n_layers * n_heads, 3)
     weights.rename(prefix)
     config = dict(
         model_type="esm", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden,
@@ -83,3 +85,16 @@ def forward(folder, ids, types=None):
     heads = run_layers(x, config["num_hidden_layers"], layer)
     heads.hidden_states[-1] = layer_norm(weights, "encoder.emb_layer_norm_after", heads.hidden_states[-1], eps)
     return heads
+
+
+def contacts(folder, ids, attentions):
+    """Probabilities of contacts [T - 2][T - 2], of maps [L][H][T][T]: the logistic regression of Rao et al. 2021."""
+    _, weights = read(folder, "esm.")
+    is_end = np.asarray(ids) == 2
+    maps = np.where(is_end[:, None] | is_end, 0, attentions)[:, :, 1:-1, 1:-1].reshape(-1, len(ids) - 2, len(ids) - 2)
+    maps = maps + maps.transpose(0, 2, 1)
+    sums = maps.sum(-1)
+    total = sums.sum(-1)[:, None, None]
+    maps = maps - np.divide(sums[:, :, None] * sums[:, None], total, out=np.zeros_like(maps), where=total > 0)
+    logits = np.tensordot(weights["contact_head.regression.weight"][0], maps, 1) + weights["contact_head.regression.bias"]
+    return 1 / (1 + np.exp(-logits))

@@ -6,8 +6,8 @@
 
 Every random checkpoint of every family is opened by AutoModel, in the layout it has, and by the program; the
 program's token ids go through both. So do checkpoints of every supported model_type that save_pretrained wrote. They
-include every head for classes, answers and next sentences that transformers has, the loss of causal models, and effects
-of heads of decoders. Prints the versions and the largest differences, of maps as they are and of hidden states and
+include every head for classes, answers and next sentences that transformers has, the loss of causal models, contacts of
+ESM, and effects of heads of decoders. Prints the versions and the largest differences, of maps as they are and of hidden states and
 logits as a part of their maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
 
 --saved checks only the checkpoints of save_pretrained. --keys checks what a config means that lacks a key, --values what
@@ -472,6 +472,38 @@ def check_every_loss():
     return worst
 
 
+def check_contacts(name, kind, scratch):
+    """Largest difference between the program's contacts and those that ESM's own code predicts, of what it saved."""
+    folder = checkpoint.write_random(scratch / "model")
+    torch.manual_seed(len(name))
+    model = kind(transformers.AutoConfig.for_model("esm", **SAVED[name]))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+        getattr(model, "esm", model).contact_head.regression.weight *= 20
+    model.save_pretrained(folder)
+    model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    worst = 0
+    for ids in ([0, *range(20, 80), 2], [0, 5, 6, 7, 2, 8, 9, 4, 2]):
+        with torch.no_grad():
+            expected = model.predict_contacts(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.long))[0].numpy()
+        command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--outputs", "contacts", "--digits", "9",
+                   "--input-ids", ",".join(map(str, ids))]
+        found = np.array(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["contacts"])
+        worst = max(worst, difference(found, expected))
+    return worst
+
+
+def check_every_contact():
+    worst = 0
+    for name in SAVED:
+        for kind in (transformers.EsmModel, transformers.EsmForMaskedLM) if name.split()[0] == "esm" else ():
+            with tempfile.TemporaryDirectory() as scratch:
+                worst = max(worst, found := check_contacts(name, kind, Path(scratch)))
+            print(f"{name} {kind.__name__} contacts: {found:.1e}")
+    return worst
+
+
 # Keys of config.json that no pass of a base model reads. ESM's rope_theta is in rope_parameters too, which the program
 # reads and transformers 5.24 writes but does not read.
 UNREAD_KEYS = {"architectures", "dtype", "transformers_version", "model_type", "use_cache", "initializer_range"}
@@ -653,6 +685,7 @@ def main():
         sys.exit(not check_every_key() <= LIMIT)
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
     worst = np.max([check_every(SAVED, check_saved), check_every_stack(), check_every_head(), check_every_loss(),
+                    check_every_contact(),
                     check_every(ADAPTED if peft else (), check_adapter, " adapter")])
     if sys.argv[1:] == ["--saved"]:
         sys.exit(not worst <= LIMIT)

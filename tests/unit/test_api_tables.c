@@ -402,7 +402,8 @@ END_TEST
  * models with norms before their blocks. */
 #define OTHERS                                                                                               \
     (HS__OUTPUT_BIT(classes) | HS__OUTPUT_BIT(next_sentence) | HS__OUTPUT_BIT(answer) |                      \
-     HS__OUTPUT_BIT(loss) | HS__OUTPUT_BIT(patch_map) | HS__OUTPUT_BIT(logit_attributions))
+     HS__OUTPUT_BIT(loss) | HS__OUTPUT_BIT(patch_map) | HS__OUTPUT_BIT(logit_attributions) |                 \
+     HS__OUTPUT_BIT(contacts))
 
 /* Every output alone, in every format: what was named is there, and nothing else of the table. */
 START_TEST(outputs_are_answered_one_by_one)

@@ -15,7 +15,7 @@ Output = Literal[
     "scores_c2c", "scores_c2p", "scores_p2c", "value_norms", "weighted_norms", "effective_attentions", "rollout",
     "contributions", "alti", "value_zeroing", "pairs", "regions", "segments", "summary", "profiles", "effects",
     "patch_map", "head_attributions", "token_attributions", "relevance", "logit_attributions", "head_scores", "head_distances",
-    "classes", "next_sentence", "answer", "loss", "embedding", "predictions"
+    "contacts", "classes", "next_sentence", "answer", "loss", "embedding", "predictions"
 ]
 
 
@@ -185,6 +185,7 @@ class AnswerArrays:
     head_scores_duplicate: np.ndarray
     head_scores_induction: np.ndarray
     head_distances: np.ndarray
+    contacts: np.ndarray
     class_logits: np.ndarray
     class_probabilities: np.ndarray
     next_sentence_logits: np.ndarray

@@ -28,6 +28,7 @@ _AXES = {
     "source_tokens": ("source",), "patch_map": ("state", "token"),
     "head_attributions": ("layer", "head", "token"), "token_attributions": ("token",),
     "source_token_attributions": ("source",), "relevance": ("query", "key"),
+    "contacts": ("residue", "other_residue"),
     "logit_attributions_heads": ("layer", "head"), "logit_attributions_feed_forward": ("layer",),
     "changes_hidden": ("state", "token"), "changes_attentions": ("layer", "head"), "changes_similarities": ("layer", "head"),
     "profiles_offsets": ("layer", "head", "offset"), "embedding": ("feature",), "changes_embedding": ("feature",),
