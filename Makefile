@@ -125,7 +125,7 @@ static/node_modules/.package-lock.json: static/package.json static/package-lock.
 	cd static && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 # A release holds index.html and viewer_files.c with the times of its sources, so it builds without npm.
-build/viewer/index.html: $(VIEWER_SOURCES) api/openapi.json api/figures/palettes.json
+build/viewer/index.html: $(VIEWER_SOURCES) examples/paragraphs.txt api/openapi.json api/figures/palettes.json
 	@$(MAKE) --no-print-directory static/node_modules/.package-lock.json
 	cd static && npm run --silent build
 	@touch $@

@@ -1,6 +1,7 @@
 // Corpus runs: from a file to a report, and two reports side by side.
+import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, exportMenu, findings, looking, open, type Place, readout, reload, runCard, saved, settled, test, textBox, view } from "./viewer";
+import { colours, expect, exportMenu, findings, looking, open, type Place, readout, reload, runCard, runOptions, saved, settled, test, textBox, view } from "./viewer";
 
 const jsonl = (texts: readonly string[]): Buffer =>
   Buffer.from(texts.map((text) => JSON.stringify({ text })).join("\n"));
@@ -47,6 +48,20 @@ test("a file becomes a run, watched to its end, with a report", async ({ watched
   await expect(report.getByRole("heading", { level: 1 })).toHaveText("How this model pays attention");
 });
 
+test("a run of the sample in one click: its texts are those of examples/paragraphs.txt", async ({ watched: page, home, request }) => {
+  await open(page, home, "view=corpus");
+  const form = page.getByRole("form", { name: "New run" });
+  await expect(form.getByRole("textbox")).toHaveCount(0); // all are among the options
+  await form.getByRole("button", { name: "Run the sample" }).click();
+  await expect(runCard(page, "paragraphs.txt")).toContainText("Done");
+  const texts = readFileSync("../examples/paragraphs.txt", "utf8").split("\n").filter(Boolean).length;
+  await expect(runCard(page, "paragraphs.txt")).toContainText(`${texts} texts`);
+  await expect(form).toContainText(`${texts} paragraphs`);
+  await expect(view(page, "Corpus").getByRole("figure").first()).toBeVisible();
+  const { corpora } = await (await request.get(`${home}corpora`)).json();
+  await request.delete(`${home}corpora/${corpora[0].id}`); // other tests compare the newest runs
+});
+
 test("bad lines are shown with their numbers; a run can be deleted", async ({ watched: page, home }) => {
   await open(page, home, "view=corpus");
   const buffer = Buffer.from(
@@ -90,7 +105,9 @@ test("an error of the server stands beside its option", async ({ watched: page, 
   await open(page, home, "view=corpus");
   await page.getByRole("button", { name: "Start the run" }).click();
   await expect(page.getByLabel("Drop a file")).toHaveAccessibleDescription(/Choose the file/);
+  await runOptions(page).click();
   await page.getByRole("textbox", { name: "Tokens at most" }).fill("99999");
+  await runOptions(page).click(); // folded again
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
   await expect(page.getByRole("textbox", { name: "Tokens at most" })).toHaveAccessibleDescription(/Tokens at most is 99999; it must be an integer from 2 to 512/);
   await expect(page.getByRole("textbox", { name: "Tokens at most" })).toHaveAttribute("aria-invalid", "true");

@@ -1,5 +1,5 @@
 // Corpus runs of labelled texts: started on the page, and what the model got right, as in the run's report.
-import { bodyRows, expect, findings, open, rankedHeads, runCard, settled, taskTest as test, view } from "./viewer";
+import { bodyRows, expect, findings, open, rankedHeads, runCard, runOptions, settled, taskTest as test, view } from "./viewer";
 
 const LABELS = ["angry", "calm", "merry"];
 const TEXTS = Array.from({ length: 18 }, (_, n) => ({ text: `The dog ${n} saw the cat. It ran ${"on ".repeat(n % 5)}.`, mood: LABELS[n % 3] }));
@@ -9,6 +9,7 @@ test("a run of labelled texts shows what its report says", { tag: "@slow" }, asy
   const buffer = Buffer.from(TEXTS.map((text) => JSON.stringify(text)).join("\n"));
   await page.getByLabel("Drop a file").setInputFiles({ name: "moods.jsonl", mimeType: "application/x-ndjson", buffer });
   await page.getByRole("combobox", { name: "Model", exact: true }).selectOption("moods");
+  await runOptions(page).click();
   await page.getByLabel("Label field").fill("mood");
   await page.getByLabel("Share for effects").fill("2");
   await page.getByRole("button", { name: "Start the run" }).click();

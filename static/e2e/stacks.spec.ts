@@ -1,6 +1,6 @@
 // Models that write: whose heads are shown, the target, and maps between two texts.
 import type { Page } from "@playwright/test";
-import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, headMap, modelBox, open, pairRows, readout, runCard, saved, settled, taskTest as test, view } from "./viewer";
+import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, headMap, modelBox, open, pairRows, readout, runCard, runOptions, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge.";
 const TARGET = "The police closed it after the war.";
@@ -188,6 +188,7 @@ async function runOfCrossHeads(page: Page, home: string): Promise<void> {
   await open(page, home, "view=corpus");
   const form = page.getByRole("form", { name: "New run" });
   await form.getByRole("combobox", { name: "Model" }).selectOption("writer");
+  await runOptions(page).click();
   const options = ["Label field", "Share for effects"].map((name) => form.getByRole("textbox", { name }));
   await options[0]!.fill("label"); // not sent
   await expect(form).not.toContainText("need heads of the encoder");

@@ -148,6 +148,7 @@ export const pairCount = (on: Part) => on.getByRole("status").filter({ hasText: 
 export const predictions = (on: Part) => on.getByRole("table", { name: /^Predictions: / });
 export const runCard = (on: Part, words: string) =>
   on.getByRole("list", { name: "Runs", exact: true }).getByRole("listitem").filter({ hasText: words });
+export const runOptions = (on: Part) => on.getByRole("form", { name: "New run" }).getByText("Options", { exact: true });
 export const exportMenu = (on: Part) => on.getByRole("banner").getByText("Export", { exact: true });
 export const storyMenu = (on: Part) => on.getByRole("banner").getByText(/^Story( \d+)?$/);
 export const menuNote = (on: Part) => on.getByRole("banner").getByRole("status");

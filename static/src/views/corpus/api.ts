@@ -170,7 +170,8 @@ async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<strin
 }
 
 // A file of the server, for one whose token a link cannot carry.
-export const fetchFile = async (address: string): Promise<Blob> => (await send(address, {})).blob();
+export const fetchFile = async (address: string, signal: AbortSignal | null = null): Promise<Blob> =>
+  (await send(address, { signal })).blob();
 
 // The format of a file, by its name and its beginning: a line that reads as JSON with a text makes it NDJSON. The server
 // detects packed files and CoNLL-U.

@@ -96,7 +96,7 @@ const NothingYet = () => (
   <Notice title="No runs yet">
     <p>
       Drop a file of texts, one a line, plain or NDJSON, and start the run. It counts the paper’s statistics over all of
-      them and ends with a report of its figures.
+      them and ends with a report of its figures. Without a file at hand, run the sample.
     </p>
     <p class="muted">Finished runs, of checkpoints, models or kinds of text, can be shown side by side here.</p>
   </Notice>

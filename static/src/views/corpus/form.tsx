@@ -1,4 +1,5 @@
-// Starts a corpus run: a file, dropped or chosen, and the run's options.
+// Starts a corpus run: of a file, dropped or chosen, or of sample texts, with the run's options.
+import SAMPLE from "../../../../examples/paragraphs.txt?url";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { inWords } from "../../app/problems";
@@ -11,8 +12,9 @@ import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
 import { waitNote } from "../../ui/status";
 import { TYPICAL_SHOWN } from "./typical";
-import { isAllowed, LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
+import { fetchFile, isAllowed, LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
 
+const SAMPLE_NAME = "paragraphs.txt";
 const BEGINNING = 64 << 10; // bytes that show what the lines are
 
 const HOLDS: Record<Lines, string> = {
@@ -126,21 +128,25 @@ export function RunForm({ onStart }: { onStart: () => void }) {
   const over = useDroppedFile((dropped) => void choose(dropped));
   const fail = (place: Place, text: string): void => {
     setProblem({ name: idOf(place), text });
-    form.current?.querySelector<HTMLElement>(`#${idOf(place)}`)?.focus();
+    const field = form.current?.querySelector<HTMLElement>(`#${idOf(place)}`);
+    field?.closest("details")?.setAttribute("open", "");
+    field?.focus();
   };
-  const start = async (): Promise<void> => {
-    if (!file || !form.current) return fail("file", "Choose the file that holds the texts, one a line.");
+  // Without a file, the texts are the sample.
+  const start = async (file: File | null): Promise<void> => {
+    if (!form.current) return;
     const given = new FormData(form.current);
     const options = Object.fromEntries(
       RUN_OPTIONS.map((name) => [name, ((given.get(name) as string | null) ?? "").trim()]),
     );
-    options.name ||= file.name;
+    options.name ||= file?.name ?? SAMPLE_NAME;
     const controller = new AbortController();
     const show = (sent: number, total: number): void => setSending({ sent, total, controller });
     setProblem(null);
-    show(0, file.size);
+    show(0, file?.size ?? 0);
     try {
-      await startRun(file, lines, options, controller.signal, show);
+      const texts = file ?? (await fetchFile(SAMPLE, controller.signal));
+      await startRun(texts, file ? lines : "text/plain", options, controller.signal, show);
       app.announce(`Run ${options.name} has begun`, true);
       onStart();
     } catch (error) {
@@ -181,7 +187,8 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       ref={form}
       onSubmit={(e) => {
         e.preventDefault();
-        void start();
+        if (file) void start(file);
+        else fail("file", "Choose the file that holds the texts, one a line.");
       }}
     >
       <h2>New run</h2>
@@ -200,33 +207,41 @@ export function RunForm({ onStart }: { onStart: () => void }) {
           <span class="chosen">{file && `${file.name} · ${bytes(file.size)}`}</span>
         </label>
       </Guarded>
-      <Select
-        label="The file holds"
-        help="corpus"
-        value={lines}
-        options={LINES.map((type) => [type, HOLDS[type]] as const)}
-        onChange={setLines}
-      />
-      {option("name", "", file?.name ?? "the file’s name")}
-      <div class="two">
-        <div class="badged">
-          <ModelOption of={counted} problem={problem} />
-        </div>
-        {option("max_tokens", "", "model’s")}
+      <p class="muted">
+        No file at hand?{" "}
+        <Button class="link" disabled={sending !== null} onClick={() => void start(null)}>
+          Run the sample
+        </Button>
+        , 243 paragraphs from the documents of this program.
+      </p>
+      <div class="badged">
+        <ModelOption of={counted} problem={problem} />
       </div>
       <StackOption of={counted} problem={problem} />
-      {option("layers", "all")}
-      {option("thresholds", "0.1,0.2,0.3,0.4,0.5")}
-      {option("examples", String(TYPICAL_SHOWN))}
-      <div class="two">
-        {option("label_field", "", "label")}
-        {option("effects_share", "", "0")}
-      </div>
-      {!isAllowed("label_field", counted.stack) && (
-        <p class="muted">
-          Labels and effects need heads of the encoder: its states decide the model’s class of a text.
-        </p>
-      )}
+      <details class="disclosure">
+        <summary>Options</summary>
+        <div class="options">
+          <Select
+            label="The file holds"
+            help="corpus"
+            value={lines}
+            options={LINES.map((type) => [type, HOLDS[type]] as const)}
+            onChange={setLines}
+          />
+          {option("name", "", file?.name ?? "the file’s name")}
+          {option("max_tokens", "", "model’s")}
+          {option("examples", String(TYPICAL_SHOWN))}
+          {option("layers", "all")}
+          {option("thresholds", "0.1,0.2,0.3,0.4,0.5")}
+          {option("label_field", "", "label")}
+          {option("effects_share", "", "0")}
+          {!isAllowed("label_field", counted.stack) && (
+            <p class="muted">
+              Labels and effects need heads of the encoder: its states decide the model’s class of a text.
+            </p>
+          )}
+        </div>
+      </details>
       <Guarded name={idOf("all")} problem={problem}>
         <div class="submit">
           <button type="submit" class="primary" id={idOf("all")} disabled={sending !== null}>
