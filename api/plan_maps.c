@@ -80,6 +80,7 @@ static hs__measures measures_of(const hs_job *job)
     return (hs__measures){.analysis = analysis,
                           .architecture = analysis->model->architecture,
                           .shape = analysis->model->shape,
+                          .text = &job->texts.text,
                           .n_tokens = job->texts.text.rows.n_tokens,
                           .n_keys = job->texts.text.keys->n_tokens,
                           .n_source = job->texts.text.memory.n_tokens,

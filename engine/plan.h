@@ -98,10 +98,10 @@ static inline hs_tap hs_similarity_tap(hs_similarity kind)
     return kind.centered ? HS_TAP_CENTERED_SIMILARITY : HS_TAP_SIMILARITY;
 }
 
-/* KV_HEAD and the last five are only of answers: captures keep keys and values once for each head that reads
+/* KV_HEAD and the last seven are only of answers: captures keep keys and values once for each head that reads
  * them. STATE is one longer than the selected layers. MODEL_LAYER counts all layers of the model, and DEPTH
- * is one longer. BLOCK and KEY_BLOCK count blocks of tokens and of keys. ROW, COLUMN and KEY_COLUMN are a
- * range of tokens, of tokens and of keys. */
+ * is one longer. BLOCK and KEY_BLOCK count blocks of tokens and of keys, WORD and KEY_WORD the
+ * words that they are. ROW, COLUMN and KEY_COLUMN are a range of tokens, of tokens and of keys. */
 typedef enum hs_axis {
     HS_AXIS_NONE,
     HS_AXIS_LAYER,
@@ -116,6 +116,8 @@ typedef enum hs_axis {
     HS_AXIS_HIDDEN,
     HS_AXIS_BLOCK,
     HS_AXIS_KEY_BLOCK,
+    HS_AXIS_WORD,
+    HS_AXIS_KEY_WORD,
     HS_AXIS_ROW,
     HS_AXIS_COLUMN,
     HS_AXIS_KEY_COLUMN

@@ -35,9 +35,11 @@ typedef struct maker {
     hs_arrays *arrays; /* of the figure's structure; NULL: maps */
     hs_panel *panels;
     size_t n_panels;
-    const char **labels; /* owned; its first labels point into numbers */
-    size_t keys; /* of maps: where the labels of attention's columns begin; 0: they are those of rows */
+    const char **labels; /* owned; they point into numbers, into words, or to the vocabulary's tokens */
     char (*numbers)[24];
+    char *words;           /* texts of merged words */
+    size_t n_rows, n_keys; /* of maps of attention */
+    size_t keys;           /* where the labels of their columns begin; 0: they are those of rows */
     char title[256];
 } maker;
 
@@ -58,10 +60,12 @@ static hs__outputs figure_outputs(const hs__figure_request *figure)
     hs__outputs outputs = 0;
     if (!is_map(figure))
         return kinds[figure->kind].output;
+    const hs__outputs attention = HS__OUTPUT_BIT(attentions), similarity = HS__OUTPUT_BIT(similarities);
+    const bool words = figure->merge_words;
     if (figure->show != HS__SHOW_SIMILARITY)
-        outputs |= HS__OUTPUT_BIT(attentions);
+        outputs |= words ? HS__OUTPUT_BIT(word_attentions) : attention;
     if (figure->show != HS__SHOW_ATTENTION)
-        outputs |= HS__OUTPUT_BIT(similarities);
+        outputs |= words ? HS__OUTPUT_BIT(word_similarities) : similarity;
     return outputs;
 }
 
@@ -87,6 +91,9 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
                           "show is both, but the maps of cross heads have different columns: tokens of the "
                           "text in attention, and of the target in similarity; ask for one of the two");
     const unsigned kind = analysis->figure.kind;
+    if (analysis->figure.merge_words && !is_map(&analysis->figure))
+        return hs__refuse(problem, 422, "/figure/merge_words",
+                          "merge_words belongs to figures of maps: head, layer and overview");
     const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
     if (predicts && hs__predictor_check(model, "/figure/kind", problem))
         return problem->status;
@@ -177,14 +184,23 @@ static const char *stack_name(const hs__analysis_request *analysis)
     return !analysis->model->encoder ? "" : analysis->stack == HS_STACK_CROSS ? "cross " : "decoder ";
 }
 
+/* Returns the map of a head, of tokens or of words. */
+static const float *map_at(const maker *m, size_t l, size_t h, bool similarity)
+{
+    const hs__answer *a = m->answer;
+    const size_t words = similarity ? HS__OUTPUT_word_similarities : HS__OUTPUT_word_attentions;
+    if (m->figure->merge_words)
+        return hs__output_at(words)->maker->part(a->results[words], l * a->analysis->n_heads + h);
+    return hs__answer_at(a, similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION, l, h);
+}
+
 static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
-    const hs_tap tap = similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION;
-    const size_t T = a->text->rows.n_tokens, K = similarity ? T : a->text->keys->n_tokens;
     hs_panel *p = &m->panels[m->n_panels++];
-    *p = hs_panel_of_map(hs__answer_at(a, tap, l, h), m->labels, T,
-                         similarity ? m->labels : m->labels + m->keys, K, similarity);
+    *p = hs_panel_of_map(map_at(m, l, h, similarity), m->labels, m->n_rows,
+                         similarity ? m->labels : m->labels + m->keys, similarity ? m->n_rows : m->n_keys,
+                         similarity);
     const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
     const char *stack = stack_name(a->analysis);
     const char *name = !similarity ? "attention" : a->analysis->center ? "centred similarity" : "similarity";
@@ -221,18 +237,57 @@ static void similarities_sign(maker *m)
             hs__panel_sign(&m->panels[i]);
 }
 
+/* Returns the bytes of all tokens of a side, each with its end. */
+static size_t texts_bytes(const hs__answer *a, const hs_encoding *side)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < side->n_tokens; i++)
+        n_bytes += strlen(hs__answer_token(a, side, i)) + 1;
+    return n_bytes;
+}
+
+/* Writes a word, whose later pieces lose WordPiece's mark, and returns where it ends. */
+static char *word_write(const hs__answer *a, const hs_encoding *side, size_t first, size_t end, char *to)
+{
+    const bool marked = strcmp(hs_tokenizer_kind(hs_model_tokenizer(a->model->model)), "WordPiece") == 0;
+    for (size_t i = first; i < end; i++) {
+        const char *token = hs__answer_token(a, side, i);
+        token += marked && i > first && strncmp(token, "##", 2) == 0 ? 2 : 0;
+        memcpy(to, token, strlen(token));
+        to += strlen(token);
+    }
+    *to = '\0';
+    return to + 1;
+}
+
+/* Labels a side's tokens, or its words, from number `at` on. Returns how many they are. *words is where the
+ * next text of a word begins. */
+static size_t side_label(maker *m, const hs_encoding *side, size_t at, char **words)
+{
+    size_t n = 0;
+    for (size_t first = 0, end; first < side->n_tokens; first = end, n++) {
+        end = *words ? hs__word_end(side, first) : first + 1;
+        m->labels[at + n] = *words ? *words : hs__answer_token(m->answer, side, first);
+        if (*words)
+            *words = word_write(m->answer, side, first, end, *words);
+    }
+    return n;
+}
+
 static hs_status maps_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
-    const bool cross = a->text->keys != &a->text->rows;
-    const size_t T = a->text->rows.n_tokens, K = cross ? a->text->keys->n_tokens : 0;
-    if (labels_create(m, T + K, err))
+    const hs_encoding *rows = &a->text->rows, *keys = a->text->keys;
+    const bool cross = keys != rows;
+    if (labels_create(m, rows->n_tokens + keys->n_tokens, err))
         return HS_NO_MEMORY;
-    m->keys = cross ? T : 0;
-    for (size_t i = 0; i < T; i++)
-        m->labels[i] = hs__answer_token(a, &a->text->rows, i);
-    for (size_t i = 0; i < K; i++)
-        m->labels[m->keys + i] = hs__answer_token(a, &a->text->memory, i);
+    if (m->figure->merge_words && !(m->words = malloc(texts_bytes(a, rows) + texts_bytes(a, keys) + 1)))
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure's labels");
+    char *words = m->words;
+    m->n_rows = m->n_keys = side_label(m, rows, 0, &words);
+    m->keys = cross ? m->n_rows : 0;
+    if (cross)
+        m->n_keys = side_label(m, keys, m->keys, &words);
     for (size_t l = 0; l < a->analysis->n_layers; l++)
         for (size_t h = 0; h < a->analysis->n_heads; h++) {
             if (m->figure->show != HS__SHOW_SIMILARITY)
@@ -473,5 +528,6 @@ hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__figure_
     free(m.panels);
     free(m.labels);
     free(m.numbers);
+    free(m.words);
     return st;
 }

@@ -14,11 +14,15 @@
 /* Bounds the size of an answer before any pass. Counts numbers and strings by their longest
  * text and rounds up brackets, commas and names. */
 
-static size_t longest_token(const hs__served_model *model, const hs_encoding *encoding)
+/* Returns the bytes of the longest token, or of the longest word's tokens. */
+static size_t longest_label(const hs__served_model *model, const hs_encoding *side, bool words)
 {
     size_t longest = 0;
-    for (size_t i = 0; i < encoding->n_tokens; i++) {
-        const size_t n = strlen(hs_tokenizer_token(hs_model_tokenizer(model->model), encoding->ids[i]));
+    for (size_t i = 0; i < side->n_tokens;) {
+        const size_t end = words ? hs__word_end(side, i) : i + 1;
+        size_t n = 0;
+        for (; i < end; i++)
+            n += strlen(hs_tokenizer_token(hs_model_tokenizer(model->model), side->ids[i]));
         longest = n > longest ? n : longest;
     }
     return longest;
@@ -28,7 +32,7 @@ static size_t longest_token(const hs__served_model *model, const hs_encoding *en
 static size_t count(const hs__output *output, const hs__measures *m, size_t *ret_lists)
 {
     size_t lengths[HS_AXES_MAX], n = 1;
-    const size_t n_axes = hs__output_lengths(output, m->analysis, m->shape, m->n_tokens, m->n_keys, lengths);
+    const size_t n_axes = hs__output_lengths(output, m->analysis, m->shape, m->text, lengths);
     *ret_lists = 0;
     for (size_t axis = 0; axis < n_axes; axis++) {
         *ret_lists += n;
@@ -60,7 +64,9 @@ static size_t arrays_max(const hs__analysis_request *analysis)
 size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_format format,
                             const hs__served_model *model, const hs__text_read *text, size_t body_bytes)
 {
-    const size_t row = longest_token(model, &text->rows), column = longest_token(model, &text->memory);
+    const bool words = analysis->figure.merge_words;
+    const size_t row = longest_label(model, &text->rows, words),
+                 column = longest_label(model, &text->memory, words);
     const size_t longest = row > column ? row : column;
     const size_t T = text->rows.n_tokens, S = text->memory.n_tokens, K = text->keys->n_tokens;
     if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
@@ -68,6 +74,7 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
     const hs__measures m = {.analysis = analysis,
                             .architecture = model->architecture,
                             .shape = model->shape,
+                            .text = text,
                             .n_tokens = T,
                             .n_keys = K,
                             .n_source = S,

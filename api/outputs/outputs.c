@@ -741,11 +741,11 @@ size_t hs__output_n_walked(const hs__output *output)
 }
 
 size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
-                          const hs_shape *shape, size_t n_tokens, size_t n_keys,
-                          size_t ret_lengths[HS_AXES_MAX])
+                          const hs_shape *shape, const hs__text_read *text, size_t ret_lengths[HS_AXES_MAX])
 {
     uint16_t at[HS_HEADS_MAX];
     const size_t n_heads = analysis->reduce == HS__REDUCE_NONE ? heads_find(output, analysis, shape, at) : 1;
+    const size_t n_tokens = text->rows.n_tokens, n_keys = text->keys->n_tokens;
     const size_t block = hs__pool_size(analysis);
     const size_t lengths[] = {
         [HS_AXIS_LAYER] = analysis->n_layers,
@@ -759,6 +759,8 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
         [HS_AXIS_HIDDEN] = shape->hidden,
         [HS_AXIS_BLOCK] = (n_tokens + block - 1) / block,
         [HS_AXIS_KEY_BLOCK] = (n_keys + block - 1) / block,
+        [HS_AXIS_WORD] = hs__words_count(&text->rows),
+        [HS_AXIS_KEY_WORD] = hs__words_count(text->keys),
         [HS_AXIS_ROW] = hs__slice_length(&analysis->rows, n_tokens),
         [HS_AXIS_COLUMN] = hs__slice_length(&analysis->columns, n_tokens),
         [HS_AXIS_KEY_COLUMN] = hs__slice_length(&analysis->columns, n_keys),
@@ -771,8 +773,7 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
 
 size_t hs__answer_lengths(const hs__output *output, const hs__answer *a, size_t ret_lengths[HS_AXES_MAX])
 {
-    const size_t T = a->text->rows.n_tokens;
-    return hs__output_lengths(output, a->analysis, a->model->shape, T, a->text->keys->n_tokens, ret_lengths);
+    return hs__output_lengths(output, a->analysis, a->model->shape, a->text, ret_lengths);
 }
 
 const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h, size_t slot)

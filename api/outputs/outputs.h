@@ -144,6 +144,7 @@ typedef struct hs__measures {
     const hs__analysis_request *analysis;
     const hs_architecture *architecture;
     const hs_shape *shape;
+    const hs__text_read *text;
     size_t n_tokens, n_keys;
     size_t n_source;  /* tokens of the text that a decoder reads; 0: none */
     size_t n_heads;   /* heads of all requested layers */
@@ -287,7 +288,7 @@ void hs__outputs_finish(hs__answer *answer);
 
 /* Writes the lengths of the answered axes; returns their number. */
 size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
-                          const hs_shape *shape, size_t n_tokens, size_t n_keys,
+                          const hs_shape *shape, const hs__text_read *text,
                           size_t ret_lengths[HS_AXES_MAX]);
 /* The same for an answer. */
 size_t hs__answer_lengths(const hs__output *output, const hs__answer *answer,

@@ -123,12 +123,9 @@ static const struct {
     [HS__OUTPUT_predictions] = {.has = has_predictor, .refuse = refuse_predictor},
 };
 
-/* Outputs that others bring with them have no name of their own: the field interventions requests changes,
- * and gradients come with their target. */
 static bool is_named(size_t output)
 {
-    return output != HS__OUTPUT_changes && output != HS__OUTPUT_target &&
-           output != HS__OUTPUT_source_token_attributions;
+    return !(HS__OUTPUTS_BROUGHT >> output & 1);
 }
 
 const char *hs_output_name(size_t i)
@@ -161,7 +158,7 @@ static void list_outputs(char *ret, size_t n_ret)
 
 static int read_outputs(const hs__reading *r)
 {
-    char names[1024], must[1100];
+    char names[2048], must[2100];
     list_outputs(names, sizeof names);
     if (!json_is_array(r->value)) {
         snprintf(must, sizeof must, "a list of %s", names);
@@ -763,5 +760,6 @@ int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_re
             return problem->status;
     }
     hs__gradients_complete(ret_analysis);
+    hs__words_complete(ret_analysis);
     return 0;
 }

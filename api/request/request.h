@@ -104,9 +104,13 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
     X(mean_pooled_attentions)                                                                                \
     X(max_pooled_attentions)                                                                                 \
     X(sliced_attentions)                                                                                     \
+    X(word_attentions)                                                                                       \
     X(mean_pooled_similarities)                                                                              \
     X(max_pooled_similarities)                                                                               \
     X(sliced_similarities)                                                                                   \
+    X(word_similarities)                                                                                     \
+    X(word_tokens)                                                                                           \
+    X(source_word_tokens)                                                                                    \
     X(head_outputs)                                                                                          \
     X(hidden_states)                                                                                         \
     X(attention_gradients)                                                                                   \
@@ -159,6 +163,13 @@ enum {
 /* A set of outputs: bit HS__OUTPUT_name of each. */
 typedef uint64_t hs__outputs;
 #define HS__OUTPUT_BIT(name) ((hs__outputs)1 << HS__OUTPUT_##name)
+/* Outputs that others bring with them have no name of their own: the field interventions requests changes,
+ * gradients come with their target, and maps of words with the words. */
+#define HS__OUTPUTS_BROUGHT                                                                                  \
+    (HS__OUTPUT_BIT(changes) | HS__OUTPUT_BIT(target) | HS__OUTPUT_BIT(source_token_attributions) |          \
+     HS__OUTPUT_BIT(word_tokens) | HS__OUTPUT_BIT(source_word_tokens))
+/* Maps of words, which have them on their axes. */
+#define HS__OUTPUTS_OF_WORDS (HS__OUTPUT_BIT(word_attentions) | HS__OUTPUT_BIT(word_similarities))
 /* Those of a request that names none. */
 #define HS__OUTPUTS_DEFAULT                                                                                  \
     (HS__OUTPUT_BIT(attentions) | HS__OUTPUT_BIT(similarities) | HS__OUTPUT_BIT(pairs))
@@ -254,7 +265,7 @@ enum { HS__COLOURS_AUTO, HS__COLOURS_LINEAR }; /* from there on, the choices are
 typedef struct hs__figure_request {
     unsigned kind, show, scale, colour_scale, labels;
     float width_mm, font_pt;
-    bool footer, csv_safe, requested;
+    bool footer, csv_safe, merge_words, requested;
 } hs__figure_request;
 
 /* The fields rows and columns: [from, to). to is 0 if the request names none: all. */
@@ -384,6 +395,9 @@ int hs__attribution_check(const hs__analysis_request *analysis, hs__problem *pro
 bool hs__first_mask(const hs__analysis_request *analysis, const hs_encoding *text, size_t *ret_position);
 /* Refuses outputs of gradients without a target. text: the one that the target follows. */
 int hs__gradients_check(const hs__analysis_request *analysis, const hs_encoding *text, hs__problem *problem);
+
+/* Adds to the outputs the words that maps of words have on their axes (merged_words.c). */
+void hs__words_complete(hs__analysis_request *analysis);
 
 /* Returns the rows and columns of a block of a pooled map. */
 size_t hs__pool_size(const hs__analysis_request *analysis);

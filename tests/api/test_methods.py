@@ -74,7 +74,7 @@ def server(tmp_path_factory):
 
 # Arrays of requests that these are not: test_windows.py, test_stacks.py and the tests of prompts, heads of tasks, gradients, logit
 # attributions and contacts read them.
-OTHERS = "logit_attributions|next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_token|target_source|target_estimated|contacts"
+OTHERS = "logit_attributions|next_sentence|answer_|generated|(start|end)_logits|loss|prompt|window|stack|source_|target_source|target_estimated|contacts"
 # Outputs of the unchanged pass only, or that need a text to patch from.
 UNCHANGED = ("contributions", "alti", "value_zeroing", "patch_map")
 

@@ -170,6 +170,12 @@ def test_formats_agree(served):
         assert np.array_equal(array, reduced[name]) and (name not in some or np.shape(some[name]) == array.shape)
     for name in ("attentions", "similarities"):
         assert np.array_equal(reduced[f"sliced_{name}"], arrays[name][..., 1:3, :2])
+    words = npz(served, {**request, "outputs": ["word_attentions", "word_similarities"]})
+    rows, columns = words["word_tokens"], words["source_word_tokens"]
+    assert len(rows) < maps.shape[2] and len(columns) < maps.shape[3]
+    expected = np.stack([maps[..., a:b, :].mean(-2) for a, b in rows], -2)
+    assert_close(words["word_attentions"], np.stack([expected[..., a:b].sum(-1) for a, b in columns], -1), 1e-6)
+    assert words["word_similarities"].shape[2:] == (len(rows), len(rows))
     for dtype, step in (("f2", 1e-3), ("u1", 1 / 255)):
         small = npz(served, {**request, "outputs": ["attentions"], "dtype": dtype})["attentions"]
         assert_close(small / (255 if dtype == "u1" else 1), arrays["attentions"], step)

@@ -153,6 +153,7 @@ END_TEST
 #define REDUCED(rest)                                                                                        \
     "{\"input_ids\":[%s],\"max_tokens\":512,\"digits\":9,\"layers\":[3,7],\"outputs\":["                     \
     "\"mean_pooled_attentions\",\"max_pooled_attentions\",\"sliced_attentions\","                            \
+    "\"word_attentions\",\"word_similarities\","                                                             \
     "\"mean_pooled_similarities\",\"max_pooled_similarities\",\"sliced_similarities\"]," rest "}"
 static const char *const figures[] = {
     FIGURES("\"all\""),

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 Output = Literal[
-    "attentions", "similarities", "mean_pooled_attentions", "max_pooled_attentions", "sliced_attentions",
-    "mean_pooled_similarities", "max_pooled_similarities", "sliced_similarities",
+    "attentions", "similarities", "mean_pooled_attentions", "max_pooled_attentions", "sliced_attentions", "word_attentions",
+    "mean_pooled_similarities", "max_pooled_similarities", "sliced_similarities", "word_similarities",
     "head_outputs", "hidden_states", "attention_gradients", "head_output_gradients", "hidden_state_gradients",
     "queries", "keys", "values", "scores",
     "scores_c2c", "scores_c2p", "scores_p2c", "value_norms", "weighted_norms", "effective_attentions", "rollout",
@@ -94,9 +94,13 @@ class AnswerArrays:
     mean_pooled_attentions: np.ndarray
     max_pooled_attentions: np.ndarray
     sliced_attentions: np.ndarray
+    word_attentions: np.ndarray
     mean_pooled_similarities: np.ndarray
     max_pooled_similarities: np.ndarray
     sliced_similarities: np.ndarray
+    word_similarities: np.ndarray
+    word_tokens: np.ndarray
+    source_word_tokens: np.ndarray
     head_outputs: np.ndarray
     hidden_states: np.ndarray
     attention_gradients: np.ndarray

@@ -20,6 +20,8 @@ _AXES = {
     **dict.fromkeys(("mean_pooled_attentions", "max_pooled_attentions", "mean_pooled_similarities",
                      "max_pooled_similarities"), ("layer", "head", "query_block", "key_block")),
     **dict.fromkeys(("sliced_attentions", "sliced_similarities"), ("layer", "head", "row", "column")),
+    "word_attentions": ("layer", "head", "query_word", "key_word"), "word_similarities": ("layer", "head", "query_word", "key_word"),
+    "word_tokens": ("query_word", "bound"), "source_word_tokens": ("key_word", "bound"),
     **dict.fromkeys(("rollout", "contributions", "alti", "value_zeroing"), _LAYER_MAP),
     **dict.fromkeys(("head_outputs", "head_output_gradients", "queries"), ("layer", "head", "token", "head_feature")),
     **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "token", "head_feature")),
@@ -36,6 +38,7 @@ _AXES = {
 # Where they differ for cross heads, whose keys are the tokens of another text.
 _CROSS_AXES = {"similarities": ("layer", "head", "query", "token"), "sliced_similarities": ("layer", "head", "row", "token_column"),
                **dict.fromkeys(("mean_pooled_similarities", "max_pooled_similarities"), ("layer", "head", "query_block", "token_block")),
+               "word_similarities": ("layer", "head", "query_word", "word"),
                "source_tokens": ("key",), "source_token_attributions": ("key",),
                "value_norms": ("layer", "head", "key"),
                **dict.fromkeys(("keys", "values"), ("layer", "key_value_head", "key", "head_feature"))}

@@ -363,6 +363,7 @@ function headExport(app: App, plates: Plates, head: Head, answer: Answer, select
     figureRequest(request, {
       kind: "head",
       show: cross ? "attention" : "both",
+      merge_words: state.words,
       colour_scale: state.scale === "root" ? "square_root" : state.scale,
     });
   return { ...made, rows, heads, figure };

@@ -33,10 +33,14 @@ export function overviewExport(app: App, answer: Answer, known: Known[][], order
     numbers * 4 > ANSWER_MOST,
   );
   const made = madeOf(app, answer, "overview", request);
-  const { show } = app.state;
+  const { show, words } = app.state;
   return {
     ...made,
     rows,
-    figure: figureRequest(request, { kind: "overview", show: cross && show === "both" ? "attention" : show }),
+    figure: figureRequest(request, {
+      kind: "overview",
+      show: cross && show === "both" ? "attention" : show,
+      merge_words: words,
+    }),
   };
 }
