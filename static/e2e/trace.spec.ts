@@ -1,7 +1,8 @@
 // Trace: the routes to a prediction or a class, and what the model says without their heads.
-import { bodyRows, expect, findings, open, predictions, ranked, saved, settled, test, view } from "./viewer";
+import { analysed, bodyRows, expect, findings, open, predictions, ranked, saved, settled, test, view } from "./viewer";
 
 const TEXT = "He was born in [MASK] York.";
+const LONG_TEXT = Array.from({ length: 40 }, (_, n) => `The harbour ${n} of the old town was built for fishing boats.`).join(" ");
 const QUERY = `view=trace&text=${encodeURIComponent(TEXT)}`;
 
 test("routes to a prediction; one is pruned, the prediction follows, the picture is saved", async ({ watched: page, home, request }) => {
@@ -102,4 +103,30 @@ test("the picture of a trace fits its window, with the result and all layers: 14
   await settled(page);
   const [drawn, bar] = [(await page.locator(".routes svg").boundingBox())!, (await page.getByRole("contentinfo").boundingBox())!];
   expect(drawn.y + drawn.height).toBeLessThanOrEqual(bar.y); // its tokens stand at the bottom
+});
+
+test("at 512 tokens the strongest route is in sight: other layers are folded, and unfolded by the keyboard", async ({ watched: page, home }) => {
+  await open(page, home, `view=trace&max=512&text=${encodeURIComponent(LONG_TEXT)}`);
+  await expect(analysed(page)).toContainText("512 tokens");
+  const picture = page.locator(".routes svg");
+  await expect(picture).toBeVisible();
+  await settled(page);
+  const strongest = page.getByRole("button", { name: / → .* by \d/ }).first();
+  const [, head] = / by (\d+·\d+)/.exec((await strongest.textContent())!)!;
+  const bar = (await page.getByRole("contentinfo").boundingBox())!;
+  for (const part of [picture, picture.getByText(head!, { exact: true }).first()]) {
+    const box = (await part.boundingBox())!;
+    expect(box.y + box.height).toBeLessThanOrEqual(bar.y);
+  }
+  const [folded, curves] = [(await picture.boundingBox())!.height, await picture.locator("path:not(.level, .column)").count()];
+  expect(await findings(page)).toEqual([]);
+  const fold = page.getByRole("checkbox", { name: "Fold layers" });
+  await expect(fold).toBeChecked();
+  await fold.focus();
+  await page.keyboard.press("Space");
+  await expect(fold).not.toBeChecked();
+  await expect(page).toHaveURL(/fold=off/);
+  await expect.poll(async () => (await picture.boundingBox())!.height).toBeGreaterThan(2 * folded);
+  await expect(picture.getByText("layer 8", { exact: true })).toBeVisible();
+  await expect(picture.locator("path:not(.level, .column)")).toHaveCount(curves); // folded layers had theirs, too
 });

@@ -10,6 +10,8 @@ const SIDE = 84, // beside the columns, for the layers' names
   NAMES = 22, // below it, for the names of both texts
   BETWEEN = 36, // both texts
   ROW = 32, // 12 layers fit a window of 1280 × 800
+  LOW = 6, // the row of a folded layer
+  APART = 18, // folded layers side by side, at least: so that the names above and below them are apart
   END = 24, // behind the last column
   COLUMN_LEAST = 30, // below it the picture is drawn smaller
   COLUMN_MOST = 68,
@@ -31,6 +33,20 @@ interface Drawn {
 
 const keyOf = ({ layer, head, from, to }: Hop): string => `${layer} ${head} ${from} ${to}`;
 
+// The layers in which the strongest route and the chosen one stay at their tokens.
+export const idleLayers = (routes: readonly Route[], chosen: number, layers: number): ReadonlySet<number> => {
+  const moved = [routes[0], routes[chosen]].flatMap((route) => route?.hops ?? []).map(({ layer }) => layer);
+  return new Set(Array.from({ length: layers }, (_, layer) => layer).filter((layer) => !moved.includes(layer)));
+};
+
+// The runs of folded layers, each its lowest and its highest.
+function runsOf(layers: number, folded: ReadonlySet<number>): [number, number][] {
+  const ends = (step: 1 | -1): number[] =>
+    Array.from({ length: layers }, (_, layer) => layer).filter((l) => folded.has(l) && !folded.has(l + step));
+  const tops = ends(1);
+  return ends(-1).map((low, n) => [low, tops[n] ?? low]);
+}
+
 function drawnHops(routes: readonly Route[], chosen: number, isOff: (hop: Hop) => boolean): Drawn[] {
   const drawn = new Map<string, Drawn>();
   routes.forEach(({ hops, strength }, n) => {
@@ -45,14 +61,22 @@ function drawnHops(routes: readonly Route[], chosen: number, isOff: (hop: Hop) =
 }
 
 // `words`: of the result at the target. `labels`: of all tokens. `space`: the width in CSS px that the columns may take.
-// `T`: tokens of the layers; those from there on are of the text that the encoder reads.
+// `T`: tokens of the layers; those from there on are of the text that the encoder reads. `folded`: layers drawn low.
 export function drawingOf(
   routes: readonly Route[],
-  of: { layers: number; target: number; T: number; labels: readonly string[]; words: string; space: number },
+  of: {
+    layers: number;
+    folded: ReadonlySet<number>;
+    target: number;
+    T: number;
+    labels: readonly string[];
+    words: string;
+    space: number;
+  },
   chosen: number,
   isOff: (hop: Hop) => boolean,
 ): Drawing {
-  const { layers, target, T, labels, words, space } = of;
+  const { layers, folded, target, T, labels, words, space } = of;
   const drawn = drawnHops(routes, chosen, isOff);
   const shown = [...new Set([target, ...drawn.flatMap(({ hop }) => [hop.from, hop.to])])].sort((a, b) => a - b);
   const [read, own] = [shown.filter((t) => t >= T), shown.filter((t) => t < T)];
@@ -60,9 +84,12 @@ export function drawingOf(
   const between = read.length ? BETWEEN : 0;
   const column = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, (space - SIDE - END - between) / tokens.length));
   const x = (t: number): number => SIDE + (tokens.indexOf(t) + 0.5) * column + (t < T ? between : 0);
-  const y = (level: number): number => TOP + (layers - level) * ROW; // level 0: the embeddings
+  const runs = runsOf(layers, folded);
+  const rows = Array<number>(layers).fill(ROW);
+  for (const [low, top] of runs) rows.fill(Math.max(LOW, APART / (top - low + 1)), low, top + 1);
+  const y = (level: number): number => rows.slice(level).reduce((sum, row) => sum + row, TOP); // level 0: the embeddings
   const width = SIDE + tokens.length * column + between + END;
-  const height = TOP + layers * ROW + FOOT + (read.length ? NAMES : 0);
+  const height = y(0) + FOOT + (read.length ? NAMES : 0);
   const most = Math.max(...drawn.map(({ strength }) => strength), Number.MIN_VALUE);
   const curves = drawn.map(({ hop, strength, chosen, off }) => {
     const [x0, x1, y0, y1] = [x(hop.from), x(hop.to), y(hop.layer), y(hop.layer + 1)];
@@ -75,12 +102,17 @@ export function drawingOf(
   const root = svg(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, width, height },
+    runs.map(([low, top]) =>
+      svg("rect", { class: "folded", x: SIDE, y: y(top + 1), width: width - END - SIDE, height: y(low) - y(top + 1) }),
+    ),
     curves,
-    frame({ layers, T, width, column, x, y }, tokens, labels),
+    frame({ layers, folded, T, width, column, x, y }, tokens, labels),
     read.length ? [nameOfText("text", read, x, height), nameOfText("target", own, x, height)] : [],
     svg("rect", { class: "target", x: x(target) - 5, y: y(layers) - 5, width: 10, height: 10 }),
     text(words, x(target) + (right ? 6 : -6), y(layers) - 22, 14, right ? "end" : "start", "bold"),
-    drawn.filter(({ chosen }) => chosen || drawn.length <= NAMED).map(({ hop, chosen }) => nameOf(hop, x, y, chosen)),
+    drawn
+      .filter(({ hop, chosen }) => (chosen || drawn.length <= NAMED) && !folded.has(hop.layer))
+      .map(({ hop, chosen }) => nameOf(hop, x, y, chosen)),
   );
   return { tokens, hops: drawn.map(({ hop }) => hop), root };
 }
@@ -107,14 +139,17 @@ function nameOf({ layer, head, from, to }: Hop, x: Place, y: Place, chosen: bool
 }
 
 function frame(
-  { layers, T, width, column, x, y }: { layers: number; T: number; width: number; column: number; x: Place; y: Place },
+  of: { layers: number; folded: ReadonlySet<number>; T: number; width: number; column: number; x: Place; y: Place },
   tokens: readonly number[],
   labels: readonly string[],
 ): SVGElement[] {
-  const levels = Array.from({ length: layers + 1 }, (_, level) => [
-    svg("path", { class: "level", d: `M${SIDE} ${y(level)}H${width - END}` }),
-    text(levelName(level), SIDE - 8, y(level), 10, "end", "muted"),
-  ]);
+  const { layers, folded, T, width, column, x, y } = of;
+  const levels = Array.from({ length: layers + 1 }, (_, level) => level)
+    .filter((level) => !folded.has(level - 1) || !folded.has(level))
+    .map((level) => [
+      svg("path", { class: "level", d: `M${SIDE} ${y(level)}H${width - END}` }),
+      text(levelName(level), SIDE - 8, y(level), 10, "end", "muted"),
+    ]);
   const columns = tokens.map((t) => [
     svg("path", { class: "column", d: `M${x(t)} ${y(0)}V${y(layers)}` }),
     svg("rect", { x: x(t) - 2.5, y: y(0) - 2.5, width: 5, height: 5 }),

@@ -11,6 +11,7 @@ const FIELDS = {
     effect: ["Attention × effect", "The change of the result with the head switched off"],
     patch: ["Attention × patching", "What the head restores of a second text’s result"],
   }),
+  fold: oneOf(["auto", "on", "off"] as const, "auto"), // auto: where all layers are too high for a window
   routes: integer(8, 1, ROUTES_MOST), // how many are shown
   patchmap: flag(), // what each token's state restores
   patchtext: flag(), // the same of the states of the text that a decoder reads

@@ -11,7 +11,7 @@ import { percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { normsRequest } from "../../app/requests";
-import { Button } from "../../ui/controls";
+import { Button, Toggle } from "../../ui/controls";
 import { StateSegmented, StateSelect } from "../../ui/state-controls";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
@@ -27,7 +27,7 @@ import { targetOf, type Target } from "../../passes/target";
 import { TokenStrip } from "../../passes/token-strip";
 import { layersOf } from "./layers";
 import { PatchMaps, PatchNote, patchingOf } from "./patching";
-import { drawingOf, type Drawing } from "./picture";
+import { drawingOf, idleLayers, type Drawing } from "./picture";
 import { strongestRoutes, type Hop, type Route } from "../../heads/routes";
 import { ROUTES_MOST } from "./state";
 
@@ -41,7 +41,7 @@ export function TraceView() {
   const { answer } = entry;
   return (
     <section class="view trace" aria-label="Trace">
-      <Controls />
+      <Controls answer={answer} />
       {statusOf(app, entry)}
       {answer && statusOf(app, task)}
       {answer && (!task || task.answer) && <Body answer={answer} task={task?.answer ?? null} />}
@@ -49,8 +49,15 @@ export function TraceView() {
   );
 }
 
-function Controls() {
-  const { routes } = useApp().state;
+// All layers of a short text fit a window.
+const [TOKENS_FIT, LAYERS_FIT] = [32, 12];
+
+const isFolded = ({ state: { fold } }: App, { layers, encoding }: Answer): boolean =>
+  fold === "auto" ? encoding.ids.length > TOKENS_FIT || layers.length > LAYERS_FIT : fold === "on";
+
+function Controls({ answer }: { answer: Answer | null }) {
+  const app = useApp();
+  const { routes } = app.state;
   return (
     <Toolbar terms={["route", "patching"]}>
       <StateSegmented field="weight" also={{ route: -1 }} step />
@@ -60,6 +67,14 @@ function Controls() {
         also={{ route: -1 }}
         options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [n, `the ${n} strongest`])}
       />
+      {answer && (
+        <Toggle
+          label="Fold layers"
+          title="Draws layers low in which the strongest route, and the chosen one, stay at their token"
+          on={isFolded(app, answer)}
+          onChange={(on) => app.set({ fold: on ? "on" : "off" })}
+        />
+      )}
     </Toolbar>
   );
 }
@@ -83,6 +98,7 @@ function resultOf(outcome: Outcome | null, task: JsonAnswer | null): string {
   return said || (best ? `${escapeBidi(best.token)} ${percent(best.probability)}` : "");
 }
 
+const NONE: ReadonlySet<number> = new Set(); // no layers
 const SPACE = 640; // CSS px of the picture before it is laid out
 
 function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
@@ -107,7 +123,9 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const isOff = (hop: Hop): boolean => edits.some((edit) => same(edit, headOf(hop, crossing)));
   const frame = useRef<HTMLDivElement>(null);
   useResize(frame, app.draw, [app, routes !== null]);
-  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, T: axis.n, labels, words, space: frame.current?.clientWidth || SPACE }, state.route, isOff); // prettier-ignore
+  const n = answer.layers.length;
+  const folded = routes && isFolded(app, answer) ? idleLayers(routes, state.route, n) : NONE;
+  const drawing = routes && drawingOf(routes, { layers: n, folded, target: at, T: axis.n, labels, words, space: frame.current?.clientWidth || SPACE }, state.route, isOff); // prettier-ignore
   useExport(() => drawing && routes && exportOf(app, answer, routes, crossing));
   return (
     <>
@@ -172,6 +190,8 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         Upwards: layers. A curve is a head that hands on what one token holds to another; its width is the strength of
         the routes through it. A route’s strength is the product of the fractions that it keeps; feed-forward parts act
         within a token and are left out.
+        {folded.size > 0 &&
+          " Shaded layers are folded: the strongest route, and the chosen one, stay at their token there."}
         {crossing.stack !== "encoder" &&
           " Curves from the text to the target are cross heads, those within the target the decoder’s own. The text’s tokens stand for the encoder’s last states, in which its heads have mixed them: choose the heads of the encoder to follow routes there."}
       </p>
