@@ -261,7 +261,7 @@ static size_t bar_words(const bar *b, char ret[WORDS_MAX][160])
 {
     const hs_panel *p = b->panel;
     char least[32], most[32], range[96] = "";
-    if (p->name || (p->unit && p->least == p->most && p->most == 0 && p->high != 0)) {
+    if (p->name || (p->unit && p->least == p->most && p->most == 0 && p->high > p->low)) {
         snprintf(ret[0], sizeof ret[0], "%s", p->unit ? p->unit : "");
         return p->unit ? 1 : 0;
     }

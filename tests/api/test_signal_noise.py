@@ -106,6 +106,15 @@ def test_page_explains_the_ratio(run):
     assert len(re.findall("<tr[ >]", page)) == page.count("</tr>")
 
 
+def test_the_colour_bar_has_the_range_of_the_ratios(run):
+    page = (run[0] / "out" / "report.html").read_text(encoding="utf-8")
+    grid = page.split('id="figure-noise"')[1].split("</svg>")[0]
+    heads = report(run[0] / "out")["head_figures"][MAIN]
+    known = [head["snr_db"] for layer in heads for head in layer if head["snr_db"] is not None]
+    *numbers, low, words = re.findall("<text[^>]*>([^<]*)", grid)[-4:]
+    assert words == "decibels" and low == f"{min(known):.3g}" and f"{max(known):.3g}" in numbers
+
+
 def test_shards_and_interrupted_runs_have_the_same_ratios(headscope, run, tmp_path):
     folder, _, options = run
     parts = [tmp_path / str(n) for n in range(3)]

@@ -423,10 +423,21 @@ static const char *label_set(grid_labels *g, size_t k, const char *format, doubl
     return g->labels[k] = g->texts[k];
 }
 
-#define DECIBELS_LOW (-40.0f) /* of colours */
+/* Sets the range of a grid's colours, of which [n] values are known or NAN. `which`: shares from 0, or from a
+ * half on (1), numbers from 0 to the highest (2), or decibels from the lowest to the highest (3). */
+static void grid_range(hs_panel *panel, size_t n, int which)
+{
+    float low = INFINITY, high = -INFINITY;
+    for (size_t k = 0; k < n; k++) {
+        low = fminf(low, panel->values[k]); /* pass over NAN */
+        high = fmaxf(high, panel->values[k]);
+    }
+    const bool is_known = low <= high;
+    panel->low = which == 1 ? 0.5f : which == 3 && is_known ? low : 0;
+    panel->high = which == 2 ? fmaxf(high, 0.1f) : which == 3 && is_known ? high : 1;
+}
 
-/* Layers by heads: a share from 0, or of `which` from a half on (1), a number from 0 to the highest (2), or
- * decibels up to 0 or the highest (3). */
+/* Layers by heads. */
 static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__indices at, hs_picture *ret,
                            hs_error *err)
 {
@@ -435,7 +446,7 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__indice
     const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
     grid_labels g = {.texts = calloc(n + L + A, sizeof *g.texts),
                      .labels = calloc(n + L + A, sizeof *g.labels)};
-    float *values = calloc(n + 1, sizeof *values), high = 0;
+    float *values = calloc(n + 1, sizeof *values);
     const bool ok = g.texts && g.labels && values;
     hs_status st = ok ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     for (size_t k = 0; ok && k < n + L + A; k++)
@@ -446,7 +457,6 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__indice
             at.h = k % A;
             const double value = number_at(d, p, p->array, at);
             values[k] = (float)value;
-            high = fmaxf(high, values[k]);
             label_set(&g, k,
                       !isfinite(value) ? ""
                       : p->which == 3  ? "%.0f"
@@ -462,16 +472,12 @@ static hs_status grid_draw(hs__drawing *d, const hs__report_panel *p, hs__indice
                       .row_title = "layer",
                       .column_title = "head",
                       .unit = p->y_label,
-                      .palette = HS_PALETTE_GREEN,
-                      .low = p->which == 1   ? 0.5f
-                             : p->which == 3 ? DECIBELS_LOW
-                                             : 0,
-                      .high = p->which == 2   ? fmaxf(high, 0.1f)
-                              : p->which == 3 ? high
-                                              : 1};
+                      .palette = HS_PALETTE_GREEN};
     snprintf(panel.title, sizeof panel.title, "%s", p->title);
-    if (ok)
+    if (ok) {
+        grid_range(&panel, n, p->which);
         st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
+    }
     free(values);
     free(g.texts);
     free(g.labels);
