@@ -347,41 +347,49 @@ uint64_t hs_snr_head_find(hs_snr_text *t, const float *similarity, hs_snr_vector
 
 /* ---- fits ---- */
 
-void hs_snr_half_factor(hs_snr_half *half)
+/* Factors the products without a term; HS_SNR_TERMS: with all. */
+static void factor_find(const hs_snr_half *half, size_t without, hs_snr_matrix ret)
 {
-    hs_snr_matrix *f = &half->factor;
-    memset(f, 0, sizeof *f);
+    memset(ret, 0, sizeof(hs_snr_matrix));
     for (size_t k = 0; k < HS_SNR_TERMS; k++) {
         double pivot = half->products[k][k];
         for (size_t m = 0; m < k; m++)
-            pivot -= (*f)[k][m] * (*f)[k][m];
-        const bool depends = !(pivot > 1e-10 * half->products[k][k]);
-        (*f)[k][k] = depends ? 0 : sqrt(pivot);
-        for (size_t i = k + 1; i < HS_SNR_TERMS && !depends; i++) {
+            pivot -= ret[k][m] * ret[k][m];
+        const bool is_left_out = k == without || !(pivot > 1e-10 * half->products[k][k]);
+        ret[k][k] = is_left_out ? 0 : sqrt(pivot);
+        for (size_t i = k + 1; i < HS_SNR_TERMS && !is_left_out; i++) {
             double sum = half->products[i][k];
             for (size_t m = 0; m < k; m++)
-                sum -= (*f)[i][m] * (*f)[k][m];
-            (*f)[i][k] = sum / (*f)[k][k];
+                sum -= ret[i][m] * ret[k][m];
+            ret[i][k] = sum / ret[k][k];
         }
     }
 }
 
-/* Returns the squared errors in a half, less y'y, of the first n terms fitted to another half. */
-static double errors_of(const hs_snr_half *fitted, const hs_snr_vector xy, size_t n,
-                        const hs_snr_half *predicted, const hs_snr_vector predicted_xy)
+void hs_snr_half_factor(hs_snr_half *half)
+{
+    factor_find(half, HS_SNR_TERMS, half->factor);
+    for (size_t k = 0; k < HS_SNR_LANGUAGE; k++)
+        factor_find(half, HS_SNR_BASE + k, half->without[k]);
+}
+
+/* Returns the squared errors in a half of the first n terms, as fitted to another half by its factor. xy, yy:
+ * of both. */
+static double errors_of(const hs_snr_matrix factor, size_t n, const hs_snr_half *predicted,
+                        const hs_snr_vector fitted_xy, const hs_snr_vector predicted_xy, double predicted_yy)
 {
     hs_snr_vector b;
-    double errors = 0;
+    double errors = predicted_yy;
     for (size_t k = 0; k < n; k++) {
-        b[k] = xy[k];
+        b[k] = fitted_xy[k];
         for (size_t m = 0; m < k; m++)
-            b[k] -= fitted->factor[k][m] * b[m];
-        b[k] = fitted->factor[k][k] > 0 ? b[k] / fitted->factor[k][k] : 0;
+            b[k] -= factor[k][m] * b[m];
+        b[k] = factor[k][k] > 0 ? b[k] / factor[k][k] : 0;
     }
     for (size_t k = n; k-- > 0;) {
         for (size_t m = k + 1; m < n; m++)
-            b[k] -= fitted->factor[m][k] * b[m];
-        b[k] = fitted->factor[k][k] > 0 ? b[k] / fitted->factor[k][k] : 0;
+            b[k] -= factor[m][k] * b[m];
+        b[k] = factor[k][k] > 0 ? b[k] / factor[k][k] : 0;
     }
     for (size_t k = 0; k < n; k++) {
         errors -= 2 * b[k] * predicted_xy[k];
@@ -397,9 +405,9 @@ double hs_snr_ratio(const hs_snr_half halves[2], const hs_snr_vector xy[2], cons
     double gains = 0, rests = 0;
     bool known = true;
     for (size_t p = 0; p < 2; p++) {
-        const double rest = yy[p] + errors_of(&halves[1 - p], xy[1 - p], HS_SNR_TERMS, &halves[p], xy[p]);
-        const double gain =
-            yy[p] + errors_of(&halves[1 - p], xy[1 - p], HS_SNR_BASE, &halves[p], xy[p]) - rest;
+        const hs_snr_half *fit = &halves[1 - p];
+        const double rest = errors_of(fit->factor, HS_SNR_TERMS, &halves[p], xy[1 - p], xy[p], yy[p]);
+        const double gain = errors_of(fit->factor, HS_SNR_BASE, &halves[p], xy[1 - p], xy[p], yy[p]) - rest;
         known = known && yy[p] > 0 && rest > 0;
         gains += gain;
         rests += rest;
@@ -407,6 +415,23 @@ double hs_snr_ratio(const hs_snr_half halves[2], const hs_snr_vector xy[2], cons
             ret_halves[p] = yy[p] > 0 && rest > 0 ? gain / rest : NAN;
     }
     return known ? gains / rests : (double)NAN;
+}
+
+void hs_snr_term_ratios(const hs_snr_half halves[2], const hs_snr_vector xy[2], const double yy[2],
+                        double ret[HS_SNR_LANGUAGE])
+{
+    double gains[HS_SNR_LANGUAGE] = {0}, rests = 0;
+    bool known = true;
+    for (size_t p = 0; p < 2; p++) {
+        const hs_snr_half *fit = &halves[1 - p];
+        const double rest = errors_of(fit->factor, HS_SNR_TERMS, &halves[p], xy[1 - p], xy[p], yy[p]);
+        known = known && yy[p] > 0 && rest > 0;
+        rests += rest;
+        for (size_t k = 0; k < HS_SNR_LANGUAGE; k++)
+            gains[k] += errors_of(fit->without[k], HS_SNR_TERMS, &halves[p], xy[1 - p], xy[p], yy[p]) - rest;
+    }
+    for (size_t k = 0; k < HS_SNR_LANGUAGE; k++)
+        ret[k] = known ? gains[k] / rests : (double)NAN;
 }
 
 double hs_snr_decibels(double ratio)

@@ -15,6 +15,7 @@
 enum {
     HS_SNR_BASE = 9,   /* 1; ln d; d = 1, 2, 3, 4; 1 / (1 + d / 8); i / T; j / T; with d = j - i */
     HS_SNR_TERMS = 12, /* and same token; same sentence; both */
+    HS_SNR_LANGUAGE = HS_SNR_TERMS - HS_SNR_BASE,
     HS_SNR_NULLS = 3,
     HS_SNR_MODELS = 1 + HS_SNR_NULLS /* the first is that of the text itself */
 };
@@ -38,9 +39,9 @@ const hs_snr_matrix *hs_snr_text_products(const hs_snr_text *text, size_t model)
  * of pairs; 0 if S is constant or not finite, so that y is 0. */
 uint64_t hs_snr_head_find(hs_snr_text *text, const float *similarity, hs_snr_vector ret[HS_SNR_MODELS]);
 
-/* X'X of one half of the texts, and its Cholesky factor. */
+/* X'X of one half of the texts, and its Cholesky factor; then those without each term of language. */
 typedef struct hs_snr_half {
-    hs_snr_matrix products, factor;
+    hs_snr_matrix products, factor, without[HS_SNR_LANGUAGE];
 } hs_snr_half;
 
 /* Factors the products. A term that depends linearly on those before it gets no coefficient. */
@@ -50,5 +51,10 @@ void hs_snr_half_factor(hs_snr_half *half);
  * ratios of the two predicted halves; NULL is fine. */
 double hs_snr_ratio(const hs_snr_half halves[2], const hs_snr_vector xy[2], const double yy[2],
                     double ret_halves[2]);
+/* Writes the ratio of each term of language, added last: (R2_full - R2_without) / (1 - R2_full). NAN as
+ * above.
+ */
+void hs_snr_term_ratios(const hs_snr_half halves[2], const hs_snr_vector xy[2], const double yy[2],
+                        double ret[HS_SNR_LANGUAGE]);
 /* Returns a ratio in decibels; NAN if it is not positive. */
 double hs_snr_decibels(double ratio);

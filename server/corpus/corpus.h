@@ -24,8 +24,9 @@
     X(resampling)                                                                                            \
     X(longest_outputs)                                                                                       \
     X(longest_pairs)                                                                                         \
-    X(untrained_control)                                                                                     \
     X(signal_noise)                                                                                          \
+    X(untrained_noise)                                                                                       \
+    X(untrained_control)                                                                                     \
     X(strata)                                                                                                \
     X(masked_tokens)                                                                                         \
     X(treebank)                                                                                              \

@@ -97,7 +97,7 @@ def test_every_figure_is_that_of_the_runs_own_report(training, compared):
             assert of_runs[r] == expected, name
         assert [finding["holds"][r] for finding in compared["findings"]] == [f["holds"] for f in own["findings"]]
         assert [finding["measured"][r] for finding in compared["findings"]] == [f["measured"] for f in own["findings"]]
-    assert len(compared["layer_figures"]) == 22 and len(compared["head_figures"]) == 18
+    assert len(compared["layer_figures"]) == 27 and len(compared["head_figures"]) == 23
     assert compared["head_figures"]["mean_distance"][0] != compared["head_figures"]["mean_distance"][1]
 
 
@@ -113,7 +113,7 @@ def test_rows_hold_the_same_numbers(training, compared):
             value = value[int(index)] if index else value
         assert (float(row["value"]) if row["value"] else None) == value
         count += 1
-    assert count == 3 * (len(compared["run_figures"]) + 22 * 3 + 18 * 3 * 4)
+    assert count == 3 * (len(compared["run_figures"]) + 27 * 3 + 23 * 3 * 4)
 
 
 class Page(HTMLParser):
@@ -151,13 +151,47 @@ def test_the_page_has_a_column_for_each_run(training, compared):
     page = Page((training / "comparison.html").read_text())
     figures = [attrs["id"] for tag, attrs in page.tags if tag == "figure"]
     assert figures == [f"figure-{name}" for name in compared["layer_figures"]]
-    assert sum(tag == "svg" for tag, _ in page.tags) == 2 * 22 + 18 + 2  # over layers and over runs; maps; whole runs
+    assert sum(tag == "svg" for tag, _ in page.tags) == 2 * 27 + 23 + 2  # over layers and over runs; maps; whole runs
     assert ["Layer", *NAMES, "Last − first"] in page.rows and ["Claim", *NAMES] in page.rows
     loss = compared["run_figures"]["masked_loss"]
     assert ["Loss of masked tokens", *(f"{value:.3f}" for value in loss), f"{loss[-1] - loss[0]:+.3f}"] in page.rows
     shares = [100 * of_run[1][2] for of_run in compared["head_figures"]["attention_self"]]
     assert ["1·2", *(f"{share:.1f} %" for share in shares), f"{shares[-1] - shares[0]:+.1f} pp"] in page.rows
     assert any(attrs.get("data-head") == "1.2" for _, attrs in page.tags)
+
+
+def test_figures_of_layers_have_the_intervals_of_their_reports(training, compared):
+    page = Page((training / "comparison.html").read_text())
+    assert {"mean_distance", "same_sentence_lift_same_distance"} < compared["layer_intervals"].keys()
+    for r, name in enumerate(NAMES):
+        own = report(training / name)
+        for layer, figures in enumerate(own["layer_figures"][own["threshold_main"]]):
+            for figure, of_runs in compared["layer_intervals"].items():
+                ends = figures["intervals"].get(figure, {"low": None, "high": None})
+                assert of_runs[r][layer] == (None if ends["low"] is None else [ends["low"], ends["high"]]), figure
+    low, high = compared["layer_intervals"]["mean_distance"][0][1]
+    value = compared["layer_figures"]["mean_distance"][0][1]
+    assert any(row[1] == f"{value:.3f} ({low:.3g} to {high:.3g})" for row in page.rows if len(row) > 1)
+
+
+def test_terms_and_pruning_curves_stand_side_by_side(headscope, models, tmp_path):
+    lines = ndjson(tmp_path / "in.jsonl", texts(40, seed=5))
+    for name, options in [("zero", ["--pruning-share", "0.8", "--masked-share", "0.2"]), ("one", ["--masked-share", "0.2"])]:
+        done = corpus(headscope, lines, "-o", tmp_path / name, "--max-tokens", "24", *models_of([name], models), *options, small=False)
+        assert done.returncode == 0, done.stderr
+    for suffix in ("json", "html"):
+        assert compare(headscope, tmp_path / "zero", tmp_path / "one", "-o", tmp_path / f"c.{suffix}")[0] == 0
+    both, own = json.loads((tmp_path / "c.json").read_text()), [report(tmp_path / name) for name in ("zero", "one")]
+    assert both["signal_noise_terms"] == [run["signal_noise"]["terms"] for run in own]
+    assert both["pruning"] == [own[0]["pruning"], None]
+    text = (tmp_path / "c.html").read_text()
+    page, pruning = Page(text), text.split('<section id="pruning"')[1].split("</section>")[0]
+    assert pruning.count("<svg") == 2 and pruning.count("<h3>") == 1 and "written norm" in pruning
+    for terms in both["signal_noise_terms"]:
+        for term in terms:
+            shown = [term["term"], f"{term['layer']}·{term['head']}"]
+            shown += ["–" if term[name] is None else f"{term[name]:.1f}" for name in ("highest_db", "low_db", "high_db", "median_db")]
+            assert any(row[:6] == shown and row[-1] == str(term["untrained"]["heads_above"]) for row in page.rows), shown
 
 
 def test_the_page_of_two_runs_has_their_difference(headscope, training, tmp_path):
@@ -168,7 +202,7 @@ def test_the_page_of_two_runs_has_their_difference(headscope, training, tmp_path
     first, second = [of_run[1][2] for of_run in numbers["head_figures"]["attention_entropy"]]
     assert ["1·2", f"{first:.3f}", f"{second:.3f}", f"{first - second:+.3f}"] in page.rows
     maps = [attrs for tag, attrs in page.tags if tag == "image" and attrs.get("data-name") == "heads"]
-    assert len(maps) == 2 * 18
+    assert len(maps) == 2 * 23
     external = [value for tag, attrs in page.tags for name, value in attrs.items()
                 if name in ("src", "href", "xlink:href") and not re.match(r"#|data:", value or "")]
     assert external == []
@@ -402,7 +436,7 @@ def test_a_run_alone_is_its_own_comparison(keeping, runs, query):
     assert [figure["name"] for figure in alone["figures"]] == list(alone["layer_figures"])
     assert {"name": "attention_entropy", "title": "Entropy of attention", "unit": "nats"} in alone["figures"]
     page = Page(keeping.get(path, {"Accept": "text/html"}).body.decode())
-    assert sum(tag == "svg" for tag, _ in page.tags) == 22 + 18  # lines over layers, a map of layers and heads
+    assert sum(tag == "svg" for tag, _ in page.tags) == 27 + 23  # lines over layers, a map of layers and heads
 
 
 @pytest.mark.parametrize(("query", "status", "pointer", "why"), [

@@ -86,6 +86,42 @@ def test_report_has_decibels_nulls_and_intervals(run):
     assert summary["heads_above_null"] == (data["snr"] > highest.max()).sum()
 
 
+def test_terms_are_added_last(run):
+    said, due = report(run[0] / "out"), run[1]
+    for k, term in enumerate(["identity", "sentence", "product"]):
+        expected = due.term(9 + k)
+        heads = said["head_figures"][MAIN]
+        found = np.array([[head[f"snr_{term}"] for head in layer] for layer in heads])
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+        for l, layer in enumerate(heads):
+            for h, head in enumerate(layer):
+                assert head["intervals"][f"snr_{term}"]["low"] < found[l, h] < head["intervals"][f"snr_{term}"]["high"]
+        row = said["signal_noise"]["terms"][1 + k]
+        l, h = divmod(int(found.argmax()), 12)
+        assert (row["term"], row["layer"], row["head"]) == (term, (0, 2)[l], h)
+        for name, value in [("highest_db", found.max()), ("median_db", np.median(found))]:
+            assert row[name] == (pytest.approx(decibels(value)) if value > 0 else None)
+    assert said["signal_noise"]["terms"][0]["highest_db"] == pytest.approx(decibels(due.ratio().max()), abs=1e-2)
+
+
+def test_terms_stand_beside_those_of_random_weights(headscope, tmp_path):
+    lines = ndjson(tmp_path / "texts", texts(N_TEXTS, seed=42))
+    for name, options in [("trained", []), ("random", ["--untrained", "7"])]:
+        done = corpus(headscope, lines, "-o", tmp_path / name, "--control", "untrained:7", *options)
+        assert done.returncode == 0, done.stderr
+    trained, random = report(tmp_path / "trained"), report(tmp_path / "random")
+    for of, own, name in zip(trained["signal_noise"]["terms"], random["signal_noise"]["terms"], ["snr", "snr_identity", "snr_sentence", "snr_product"],
+                             strict=True):
+        assert of["untrained"]["highest_db"] == own["untrained"]["highest_db"] == own["highest_db"] != of["highest_db"]
+        assert of["untrained"]["median_db"] == own["median_db"] and own["untrained"]["heads_above"] == 0
+        ratios, others = (np.array([[head[name] for head in layer] for layer in run["head_figures"][MAIN]]) for run in (trained, random))
+        assert of["untrained"]["heads_above"] == (ratios > others.max()).sum()
+    assert corpus(headscope, lines, "-o", tmp_path / "alone", "--control", "none").returncode == 0
+    assert all(term["untrained"] is None for term in report(tmp_path / "alone")["signal_noise"]["terms"])
+    page = (tmp_path / "trained" / "report.html").read_text(encoding="utf-8")
+    assert "Untrained: highest, dB" in page and f"<td>{trained['signal_noise']['terms'][1]['highest_db']:.1f}</td>" in page
+
+
 def test_best_heads_are_chosen_on_even_texts_and_measured_on_odd_ones(run):
     said, due = report(run[0] / "out"), run[1]
     gain, rest = due.halves()
@@ -131,7 +167,9 @@ def test_texts_of_one_token_have_no_ratio(headscope, tmp_path):
     said = report(tmp_path / "out")
     head = said["head_figures"][MAIN][0][0]
     assert head["snr"] is None and head["snr_db"] is None and head["snr_null"] is None
+    terms = said["signal_noise"].pop("terms")
     assert said["signal_noise"] == {"null": None, "null_db": None, "heads_above_null": 0, "heads": 24, "best": []}
+    assert all(term["highest_db"] is None and term["median_db"] is None for term in terms)
 
 
 @pytest.mark.slow

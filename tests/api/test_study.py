@@ -106,6 +106,8 @@ def test_the_page_shows_claims_beside_their_controls(studied, compared):
             value = figures["untrained"]["value"] if figures and figures["untrained"] else None
             if value is not None:
                 assert f"{value * (100 if figures['unit'] == '%' else 1):.3g}" in evidence
+    terms = page.split('id="noise-terms"')[1].split("</section>")[0]
+    assert terms.count('scope="rowgroup"') == 4 and all(run[0]["untrained"]["highest_db"] is not None for run in compared["signal_noise_terms"])
     agreement = page.split('id="agreement"')[1].split("</section>")[0]
     assert f"<td>{compared['rank_correlations']['mean_distance'][1][0]:.2f}</td>" in agreement
     methods = page.split('id="methods"')[1].split("</section>")[0]

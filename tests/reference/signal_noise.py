@@ -2,7 +2,7 @@
 
     s = SignalNoise(n_layers, n_heads)
     s.add(number, ids, special, sentence_ids, similarities)     [l][h][T][T]
-    s.ratio(), s.ratio(model=1), s.halves()                     [l][h]
+    s.ratio(), s.ratio(model=1), s.halves(), s.term(9)          [l][h]
 
 Model 0 is the text's own, models 1 to 3 are the nulls.
 """
@@ -61,19 +61,23 @@ class SignalNoise:
             self.xx[model, half] += x.T @ x
             self.xy[model, half] += y @ x
 
-    def halves(self, model=0):
-        """(gain, rest) of each half, predicted by the fit to the other one: [half][l][h]."""
-        gain, rest = np.zeros_like(self.yy), np.zeros_like(self.yy)
-        for p in range(2):
-            errors = []
-            for n in (BASE, TERMS):
-                xx, xy = self.xx[model, :, :n, :n], self.xy[model, ..., :n]
-                fitted = np.linalg.lstsq(xx[1 - p], xy[1 - p].reshape(-1, n).T, rcond=1e-12)[0].T.reshape(xy[p].shape)
-                squares = np.einsum("lha,ab,lhb->lh", fitted, xx[p], fitted)
-                errors.append(self.yy[p] - 2 * (fitted * xy[p]).sum(-1) + squares)
-            gain[p], rest[p] = errors[0] - errors[1], errors[1]
-        return gain, rest
+    def errors(self, model, p, columns):
+        """Squared errors in half p of the fit of some terms to the other half."""
+        xx, xy = self.xx[model][:, columns][:, :, columns], self.xy[model][..., columns]
+        fitted = np.linalg.lstsq(xx[1 - p], xy[1 - p].reshape(-1, len(columns)).T, rcond=1e-12)[0].T.reshape(xy[p].shape)
+        squares = np.einsum("lha,ab,lhb->lh", fitted, xx[p], fitted)
+        return self.yy[p] - 2 * (fitted * xy[p]).sum(-1) + squares
 
-    def ratio(self, model=0):
-        gain, rest = self.halves(model)
+    def halves(self, model=0, without=range(BASE, TERMS)):
+        """(gain, rest) of each half, predicted by the fit to the other one: [half][l][h]. The gain is that over the model without some terms."""
+        rest = np.stack([self.errors(model, p, list(range(TERMS))) for p in range(2)])
+        less = np.stack([self.errors(model, p, [k for k in range(TERMS) if k not in without]) for p in range(2)])
+        return less - rest, rest
+
+    def ratio(self, model=0, without=range(BASE, TERMS)):
+        gain, rest = self.halves(model, without)
         return gain.sum(0) / rest.sum(0)
+
+    def term(self, k):
+        """The ratio of term k, added last."""
+        return self.ratio(without=[k])

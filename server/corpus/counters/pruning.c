@@ -4,13 +4,12 @@
  * workers or shards. Once all texts are counted, further passes over those kept rank the heads and measure
  * the loss (pruning_passes.h). Each shard has rankings of its own; merging adds up the losses and the ranks.
  */
+#include "server/corpus/counters/pruning.h"
 #include "api/figures/figure.h"
 #include "model/base/bytes.h"
 #include "model/files/json.h"
 #include "server/base/system_errors.h"
-#include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/head_importance.h"
-#include "server/corpus/counters/pruning_passes.h"
 #include "server/corpus/counters/words.h"
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
@@ -608,21 +607,20 @@ static const json_t *ranking_of(const json_t *pruning, size_t ranking)
                              : NULL;
 }
 
-/* Draws the curves of one kind. which: the kind. */
-static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
-                      hs_error *err)
+static const hs__report_panel panels[HS__PRUNING_KINDS];
+
+hs_status hs__pruning_chart_draw(const json_t *pruning, size_t kind, hs_picture *ret, hs_error *err)
 {
-    const json_t *pruning = json_object_get(d->report, MEMBER), *heads = json_object_get(pruning, "heads");
+    const json_t *heads = json_object_get(pruning, "heads");
     const size_t n = json_array_size(heads);
     const char *names[HS__PRUNING_RANKINGS];
     double xs[HS__PRUNING_POINTS_MAX], values[HS__PRUNING_RANKINGS * HS__PRUNING_POINTS_MAX], high = 0;
     size_t n_series = 0;
-    (void)at;
     if (!n || n > HS__PRUNING_POINTS_MAX)
         return HS_OK;
     for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++) {
         const json_t *kinds = ranking_of(pruning, r);
-        const json_t *loss = json_object_get(json_object_get(kinds, kind_names[panel->which]), "loss");
+        const json_t *loss = json_object_get(json_object_get(kinds, kind_names[kind]), "loss");
         double *series = values + n_series * n;
         if (!kinds)
             continue;
@@ -634,9 +632,9 @@ static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices
         }
     }
     const hs_chart chart = {.kind = HS_CHART_LINES,
-                            .title = panel->title,
-                            .x_title = panel->x_label,
-                            .y_title = panel->y_label,
+                            .title = panels[kind].title,
+                            .x_title = panels[kind].x_label,
+                            .y_title = panels[kind].y_label,
                             .xs = xs,
                             .values = values,
                             .n = n,
@@ -651,7 +649,15 @@ static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices
     return hs_chart_draw(&chart, ret, err);
 }
 
-static const hs__report_panel panels[] = {
+/* Draws the curves of one kind. which: the kind. */
+static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
+                      hs_error *err)
+{
+    (void)at;
+    return hs__pruning_chart_draw(json_object_get(d->report, MEMBER), (size_t)panel->which, ret, err);
+}
+
+static const hs__report_panel panels[HS__PRUNING_KINDS] = {
     {"pruning_zero", "", "Heads switched off", "heads that are off", "mean loss, nats",
      .which = HS__PRUNING_ZERO, .draw = draw},
     {"pruning_mean", "", "Heads replaced by their mean", "heads that are off", "mean loss, nats",
@@ -670,7 +676,7 @@ static void row_write(const json_t *kinds, const char *title, FILE *out)
     fputs("</tr>\n", out);
 }
 
-static void page(const hs__drawing *d, hs__indices at, FILE *out)
+void hs__pruning_table_write(const json_t *pruning, FILE *out)
 {
     static const hs__column columns[] = {
         {"Order", NULL, NULL},
@@ -680,6 +686,15 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
         {"Mean: area, nats", NULL, NULL},
         {"Rank correlation with effect", NULL, NULL},
     };
+    hs__table_begin(out, columns, HS__N(columns));
+    for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++)
+        if (ranking_of(pruning, r))
+            row_write(ranking_of(pruning, r), ranking_titles[r], out);
+    hs__table_end(out);
+}
+
+static void page(const hs__drawing *d, hs__indices at, FILE *out)
+{
     const json_t *pruning = json_object_get(d->report, MEMBER);
     (void)at;
     if (!pruning)
@@ -702,11 +717,7 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
           "about use than chance. The last column is Spearman's correlation of an order with that by exact "
           "effects, in the texts that gave the orders.</p>",
           out);
-    hs__table_begin(out, columns, HS__N(columns));
-    for (size_t r = 0; r < HS__PRUNING_RANKINGS; r++)
-        if (ranking_of(pruning, r))
-            row_write(ranking_of(pruning, r), ranking_titles[r], out);
-    hs__table_end(out);
+    hs__pruning_table_write(pruning, out);
     fputs("</section>\n", out);
 }
 

@@ -1,14 +1,16 @@
-/* signal_noise.c - the signal-to-noise ratio of each head in decibels, with its interval and its null.
+/* signal_noise.c - the signal-to-noise ratio of each head in decibels, with its interval and its null, and
+ * the ratios of its terms.
  *
  * The regressions are of engine/statistics/snr.h. Their sums are kept for each block of neighbouring
- * texts, apart for even and odd texts. Those of null models are kept once. */
-#include "engine/statistics/snr.h"
+ * texts, apart for even and odd texts. Those of null models are kept once. The sums of the network with
+ * random weights have the same rows but for nulls. */
+#include "server/corpus/counters/signal_noise.h"
 
 #include "engine/statistics/blocks.h"
+#include "engine/statistics/snr.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/counters/resampling.h"
-#include "server/corpus/report/html.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,14 +72,25 @@ static const hs_array_row rows[] = {
 static const hs_sums_kind kind = {
     .member = MEMBER, .what = "the sums of signal and noise", .rows = rows, .n_rows = HS__N(rows)};
 
+const hs_sums_kind hs__untrained_noise_sums = {.member = "untrained_" MEMBER,
+                                               .what = "the untrained network's sums of signal and noise",
+                                               .rows = rows,
+                                               .n_rows = RATIO,
+                                               .hidden = true};
+
+/* The full model, then its terms of language, each added last. */
+enum { ALL_TERMS, RATIOS = 1 + HS_SNR_LANGUAGE };
+static const char *const ratio_names[RATIOS] = {"snr", "snr_identity", "snr_sentence", "snr_product"};
+static const char *const term_names[RATIOS] = {"all", "identity", "sentence", "product"};
+
 static void measure(const hs__corpus_job *job, const void *options, hs__counter_size *size)
 {
     const size_t n_maps = hs__corpus_maps(job);
     (void)options;
     size->shared += (HS_BOOTSTRAP_DRAWS + 1) * 2 * sizeof(hs_snr_half);
     size->worker += HS_CORPUS_BATCH * hs_snr_text_bytes(job->settings.fields.max_tokens);
-    size->report += n_maps * 2048;
-    size->report_text += n_maps * 512;
+    size->report += n_maps * 4096 + 16384;
+    size->report_text += n_maps * 1024 + 4096;
 }
 
 /* ---- a run ---- */
@@ -123,18 +136,36 @@ static int64_t *xy_at(int64_t *words, size_t p, size_t n_maps, size_t map)
     return words + 2 * (p * n_maps + map) * HS_SNR_TERMS;
 }
 
+/* Adds a text to sums of a kind above. */
+static void text_add(const hs_sums *s, const worker *w, const hs__text *t)
+{
+    const size_t half = t->record.number & 1; /* all windows of a record are in one half */
+    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
+    block[s->firsts[TEXTS]]++;
+    reals_add(xx_at(block + s->firsts[XX], half), **hs_snr_text_products(w->texts[t->place], 0), PRODUCTS);
+}
+
+/* Adds a head. ret_xy: X'y of all models. */
+static void head_add(const hs_sums *s, const worker *w, const hs__text *t, const hs__text_head *head,
+                     hs_snr_vector ret_xy[HS_SNR_MODELS])
+{
+    const size_t half = t->record.number & 1, n_maps = hs_sums_maps(s);
+    const uint64_t n = hs_snr_head_find(w->texts[t->place], head->maps.similarity, ret_xy);
+    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
+    reals_add(xy_at(block + s->firsts[XY], half, n_maps, head->map), ret_xy[0], HS_SNR_TERMS);
+    block[s->firsts[YY] + half * n_maps + head->map] += (int64_t)n;
+}
+
 static hs_status start(void *state, hs__text *t, hs_error *err)
 {
     const worker *w = state;
     const hs_sums *s = w->tally.sums;
-    const hs_corpus_text of = hs__text_counted(t);
-    const size_t half = t->record.number & 1; /* all windows of a record are in one half */
+    const size_t half = t->record.number & 1;
     hs_snr_text *text = w->texts[t->place];
-    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
+    const hs_corpus_text of = hs__text_counted(t);
     (void)err;
     hs_snr_text_find(text, &of);
-    block[s->firsts[TEXTS]]++;
-    reals_add(xx_at(block + s->firsts[XX], half), **hs_snr_text_products(text, 0), PRODUCTS);
+    text_add(s, w, t);
     for (size_t null = 0; null < HS_SNR_NULLS; null++)
         reals_add(xx_at(hs_sums_at(s, NULL_XX), 2 * null + half), **hs_snr_text_products(text, 1 + null),
                   PRODUCTS);
@@ -145,15 +176,25 @@ static void head(void *state, hs__text *t, hs__text_head *head)
 {
     const worker *w = state;
     const hs_sums *s = w->tally.sums;
-    const size_t half = t->record.number & 1, n_maps = hs_sums_maps(s);
+    const size_t half = t->record.number & 1;
     hs_snr_vector xy[HS_SNR_MODELS];
-    const uint64_t n = hs_snr_head_find(w->texts[t->place], head->maps.similarity, xy);
-    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
-    reals_add(xy_at(block + s->firsts[XY], half, n_maps, head->map), xy[0], HS_SNR_TERMS);
-    block[s->firsts[YY] + half * n_maps + head->map] += (int64_t)n;
+    head_add(s, w, t, head, xy);
     for (size_t null = 0; null < HS_SNR_NULLS; null++)
-        reals_add(xy_at(hs_sums_at(s, NULL_XY), 2 * null + half, n_maps, head->map), xy[1 + null],
+        reals_add(xy_at(hs_sums_at(s, NULL_XY), 2 * null + half, hs_sums_maps(s), head->map), xy[1 + null],
                   HS_SNR_TERMS);
+}
+
+void hs__untrained_noise_text(void *const *states, const hs__text *t)
+{
+    const hs__tally *tally = states[HS__NUMBER_OF_untrained_noise];
+    text_add(tally->sums, states[HS__NUMBER_OF_signal_noise], t);
+}
+
+void hs__untrained_noise_head(void *const *states, const hs__text *t, const hs__text_head *head)
+{
+    const hs__tally *tally = states[HS__NUMBER_OF_untrained_noise];
+    hs_snr_vector xy[HS_SNR_MODELS];
+    head_add(tally->sums, states[HS__NUMBER_OF_signal_noise], t, head, xy);
 }
 
 /* ---- sums of all blocks ---- */
@@ -249,18 +290,19 @@ typedef struct ratios {
     const hs_sums *counts;
     size_t n_different; /* texts */
     hs_bootstrap bootstrap;
-    hs_snr_half (*halves)[2];                  /* [1 + HS_BOOTSTRAP_DRAWS] */
-    double *values, *halves_values[2], *nulls; /* [l][h]; nulls: the highest */
-    double *p;
-    hs_interval *intervals;
+    hs_snr_half (*halves)[2];                          /* [1 + HS_BOOTSTRAP_DRAWS] */
+    double *values[RATIOS], *halves_values[2], *nulls; /* [l][h]; nulls: the highest */
+    double *p, *untrained[RATIOS];                     /* NAN without a control */
+    double *sorted;                                    /* scratch */
+    hs_interval *intervals[RATIOS];
     size_t *scratch;
 } ratios;
 
 static void ratios_finish(ratios *r)
 {
     free(r->halves);
-    free(r->values);
-    free(r->intervals);
+    free(r->values[0]);
+    free(r->intervals[0]);
     free(r->scratch);
     free(r);
 }
@@ -275,17 +317,24 @@ static ratios *ratios_create(const hs_sums *c, size_t n_different)
     r->counts = c;
     r->n_different = n_different;
     r->halves = hs_json_memory(1 + HS_BOOTSTRAP_DRAWS, sizeof *r->halves);
-    r->values = hs_json_memory(n, 5 * sizeof *r->values);
-    r->intervals = hs_json_memory(n, sizeof *r->intervals);
+    double *values = r->values[0] = hs_json_memory(n, (2 * RATIOS + 5) * sizeof *values);
+    r->intervals[0] = hs_json_memory(n, RATIOS * sizeof *r->intervals[0]);
     r->scratch = hs_json_memory(n, sizeof *r->scratch);
-    if (!r->halves || !r->values || !r->intervals || !r->scratch) {
+    if (!r->halves || !values || !r->intervals[0] || !r->scratch) {
         ratios_finish(r);
         return NULL;
     }
-    r->halves_values[0] = r->values + n;
-    r->halves_values[1] = r->values + 2 * n;
-    r->nulls = r->values + 3 * n;
-    r->p = r->values + 4 * n;
+    for (size_t k = 0; k < RATIOS; k++) {
+        r->values[k] = values + k * n;
+        r->untrained[k] = values + (RATIOS + k) * n;
+        r->intervals[k] = r->intervals[0] + k * n;
+    }
+    values += 2 * RATIOS * n;
+    r->halves_values[0] = values;
+    r->halves_values[1] = values + n;
+    r->nulls = values + 2 * n;
+    r->p = values + 3 * n;
+    r->sorted = values + 4 * n;
     return r;
 }
 
@@ -304,10 +353,10 @@ static void halves_draw(ratios *r)
             hs_snr_half_factor(&r->halves[draw][p]);
 }
 
-/* Finds the ratio of a head, those of its halves, its interval and its p-value. sums: memory. */
+/* Finds the ratios of a head, those of its halves, their intervals and its p-value. sums: memory. */
 static void head_draw(ratios *r, size_t map, hs_draws sums[2][HS_SNR_TERMS + 1])
 {
-    hs_draws draws;
+    hs_draws draws[RATIOS];
     for (size_t p = 0; p < 2; p++) {
         const size_t at = p * hs_sums_maps(r->counts) + map;
         for (size_t k = 0; k < HS_SNR_TERMS; k++)
@@ -316,18 +365,44 @@ static void head_draw(ratios *r, size_t map, hs_draws sums[2][HS_SNR_TERMS + 1])
     }
     for (size_t draw = HS_BOOTSTRAP_DRAWS + 1; draw-- > 0;) {
         hs_snr_vector xy[2];
-        double halves[2];
+        double halves[2], terms[HS_SNR_LANGUAGE];
         const double yy[2] = {sums[0][HS_SNR_TERMS][draw], sums[1][HS_SNR_TERMS][draw]};
         for (size_t p = 0; p < 2; p++)
             for (size_t k = 0; k < HS_SNR_TERMS; k++)
                 xy[p][k] = sums[p][k][draw];
-        draws[draw] = hs_snr_ratio(r->halves[draw], (const hs_snr_vector *)xy, yy, halves);
+        draws[ALL_TERMS][draw] = hs_snr_ratio(r->halves[draw], (const hs_snr_vector *)xy, yy, halves);
+        hs_snr_term_ratios(r->halves[draw], (const hs_snr_vector *)xy, yy, terms);
+        for (size_t k = 1; k < RATIOS; k++)
+            draws[k][draw] = terms[k - 1];
         r->halves_values[0][map] = halves[0];
         r->halves_values[1][map] = halves[1];
     }
-    r->values[map] = draws[0];
-    r->intervals[map] = hs_bootstrap_interval(&r->bootstrap, draws);
-    r->p[map] = hs_bootstrap_p(&r->bootstrap, draws, 0);
+    for (size_t k = 0; k < RATIOS; k++) {
+        r->values[k][map] = draws[k][0];
+        r->intervals[k][map] = hs_bootstrap_interval(&r->bootstrap, draws[k]);
+    }
+    r->p[map] = hs_bootstrap_p(&r->bootstrap, draws[ALL_TERMS], 0);
+}
+
+/* Finds the ratios of the network with random weights. c: its sums, or NULL. */
+static void untrained_find(ratios *r, const hs_sums *c)
+{
+    hs_snr_half halves[2];
+    if (c)
+        halves_read(c, halves);
+    for (size_t map = 0; map < hs_sums_maps(r->counts); map++) {
+        hs_snr_vector xy[2];
+        double yy[2], terms[HS_SNR_LANGUAGE];
+        for (size_t k = 0; k < RATIOS; k++)
+            r->untrained[k][map] = NAN;
+        if (!c)
+            continue;
+        head_read(c, map, xy, yy);
+        r->untrained[ALL_TERMS][map] = hs_snr_ratio(halves, (const hs_snr_vector *)xy, yy, NULL);
+        hs_snr_term_ratios(halves, (const hs_snr_vector *)xy, yy, terms);
+        for (size_t k = 1; k < RATIOS; k++)
+            r->untrained[k][map] = terms[k - 1];
+    }
 }
 
 /* Finds all of it. Returns false if memory is short. */
@@ -359,22 +434,31 @@ static json_t *decibels_json(double ratio)
     return hs__report_number(hs_snr_decibels(ratio));
 }
 
+/* Adds the intervals of a head's ratios. */
+static void intervals_report(const ratios *r, size_t map, json_t *to)
+{
+    for (size_t k = 0; k < RATIOS; k++) {
+        json_t *interval = json_pack("{so so}", "low", hs__report_number(r->intervals[k][map].low), "high",
+                                     hs__report_number(r->intervals[k][map].high));
+        if (k == ALL_TERMS)
+            json_object_set_new(interval, "p_adjusted", hs__report_number(r->p[map]));
+        json_object_set_new(to, ratio_names[k], interval);
+    }
+    json_object_set_new(to, "snr_db",
+                        json_pack("{so so}", "low", decibels_json(r->intervals[ALL_TERMS][map].low), "high",
+                                  decibels_json(r->intervals[ALL_TERMS][map].high)));
+}
+
 /* Adds to the figures of a head. */
 static void head_report(const ratios *r, size_t map, bool main, json_t *to)
 {
-    json_object_set_new(to, "snr", hs__report_number(r->values[map]));
-    json_object_set_new(to, "snr_db", decibels_json(r->values[map]));
+    for (size_t k = 0; k < RATIOS; k++)
+        json_object_set_new(to, ratio_names[k], hs__report_number(r->values[k][map]));
+    json_object_set_new(to, "snr_db", decibels_json(r->values[ALL_TERMS][map]));
     json_object_set_new(to, "snr_null", hs__report_number(r->nulls[map]));
     json_t *intervals = json_object_get(to, "intervals");
-    if (!main || !intervals)
-        return;
-    json_object_set_new(intervals, "snr",
-                        json_pack("{so so so}", "low", hs__report_number(r->intervals[map].low), "high",
-                                  hs__report_number(r->intervals[map].high), "p_adjusted",
-                                  hs__report_number(r->p[map])));
-    json_object_set_new(intervals, "snr_db",
-                        json_pack("{so so}", "low", decibels_json(r->intervals[map].low), "high",
-                                  decibels_json(r->intervals[map].high)));
+    if (main && intervals)
+        intervals_report(r, map, intervals);
 }
 
 /* Returns the highest finite value; NAN if there is none. */
@@ -405,10 +489,52 @@ static json_t *best_json(const ratios *r, const hs_corpus_options *o)
             list, json_pack("{si sI so so so so so}", "layer", (int)o->layers[best / o->n_heads], "head",
                             (json_int_t)(best % o->n_heads), "chosen_db", decibels_json(below),
                             "other_half_db", decibels_json(r->halves_values[1][best]), "snr_db",
-                            decibels_json(r->values[best]), "low_db", decibels_json(r->intervals[best].low),
-                            "high_db", decibels_json(r->intervals[best].high)));
+                            decibels_json(r->values[ALL_TERMS][best]), "low_db",
+                            decibels_json(r->intervals[ALL_TERMS][best].low), "high_db",
+                            decibels_json(r->intervals[ALL_TERMS][best].high)));
     }
     return list;
+}
+
+static int double_compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Returns the median of the finite values; NAN if there is none. */
+static double median(const ratios *r, const double *values)
+{
+    size_t n = 0;
+    for (size_t map = 0; map < hs_sums_maps(r->counts); map++)
+        if (isfinite(values[map]))
+            r->sorted[n++] = values[map];
+    qsort(r->sorted, n, sizeof *r->sorted, double_compare);
+    return n ? (r->sorted[(n - 1) / 2] + r->sorted[n / 2]) / 2 : (double)NAN;
+}
+
+/* Returns the head with the highest ratio of a term beside the network with random weights. */
+static json_t *term_json(const ratios *r, size_t term, const hs_corpus_options *o)
+{
+    const size_t n = hs_sums_maps(r->counts);
+    const double *values = r->values[term], untrained = highest(r->untrained[term], n);
+    size_t best = 0;
+    json_int_t n_above = 0;
+    for (size_t map = 0; map < n; map++) {
+        best = values[map] > values[best] || isnan(values[best]) ? map : best;
+        n_above += values[map] > untrained;
+    }
+    json_t *row = json_pack(
+        "{ss si sI so so so so}", "term", term_names[term], "layer", (int)o->layers[best / o->n_heads],
+        "head", (json_int_t)(best % o->n_heads), "highest_db", decibels_json(values[best]), "low_db",
+        decibels_json(r->intervals[term][best].low), "high_db", decibels_json(r->intervals[term][best].high),
+        "median_db", decibels_json(median(r, values)));
+    json_object_set_new(
+        row, "untrained",
+        isnan(untrained) ? json_null()
+                         : json_pack("{so so sI}", "highest_db", decibels_json(untrained), "median_db",
+                                     decibels_json(median(r, r->untrained[term])), "heads_above", n_above));
+    return row;
 }
 
 static json_t *summary_json(const ratios *r, const hs_corpus_options *o)
@@ -416,10 +542,14 @@ static json_t *summary_json(const ratios *r, const hs_corpus_options *o)
     const size_t n = hs_sums_maps(r->counts);
     const double null = highest(r->nulls, n);
     json_int_t n_above = 0;
+    json_t *terms = json_array();
     for (size_t map = 0; map < n; map++)
-        n_above += r->values[map] > null;
-    return json_pack("{so so sI sI so}", "null", hs__report_number(null), "null_db", decibels_json(null),
-                     "heads_above_null", n_above, "heads", (json_int_t)n, "best", best_json(r, o));
+        n_above += r->values[ALL_TERMS][map] > null;
+    for (size_t k = 0; k < RATIOS; k++)
+        json_array_append_new(terms, term_json(r, k, o));
+    return json_pack("{so so sI sI so so}", "null", hs__report_number(null), "null_db", decibels_json(null),
+                     "heads_above_null", n_above, "heads", (json_int_t)n, "best", best_json(r, o), "terms",
+                     terms);
 }
 
 static void report(const hs__corpus_results *results, void *data, json_t *to)
@@ -427,6 +557,7 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     ratios *r = data ? ratios_create(data, hs__different_texts(results)) : NULL;
     if (r && ratios_fill(r)) {
+        untrained_find(r, results->counts[HS__NUMBER_OF_untrained_noise]);
         for (size_t t = 0; t < o.n_thresholds; t++)
             for (size_t map = 0; map < hs_sums_maps(r->counts); map++)
                 head_report(
@@ -441,6 +572,46 @@ static void report(const hs__corpus_results *results, void *data, json_t *to)
 }
 
 /* ---- report.html ---- */
+
+const hs__column hs__noise_columns[HS__NOISE_COLUMNS] = {
+    {"Term", NULL, NULL},
+    {"Highest head", NULL, NULL},
+    {"dB", "highest_db", "%.1f"},
+    {"from", "low_db", "%.1f"},
+    {"to", "high_db", "%.1f"},
+    {"Median head, dB", "median_db", "%.1f"},
+    {"Untrained: highest, dB", "untrained.highest_db", "%.1f"},
+    {"Untrained: median, dB", "untrained.median_db", "%.1f"},
+    {"Heads above the highest untrained one", "untrained.heads_above", NULL},
+};
+
+void hs__noise_cells_write(FILE *out, const json_t *term)
+{
+    fputs("<th scope=\"row\">", out);
+    hs__html_text(out, json_string_value(json_object_get(term, "term")));
+    fputs("</th><td>", out);
+    hs__head_write(out, json_integer_value(json_object_get(term, "layer")),
+                   json_integer_value(json_object_get(term, "head")));
+    fputs("</td>", out);
+    hs__cells_write(out, hs__noise_columns + 2, HS__NOISE_COLUMNS - 2, term, (hs__indices){0});
+}
+
+static void terms_write(const json_t *terms, FILE *out)
+{
+    fputs(
+        "<h3>By term</h3><p class=\"muted\">What each term explains that all the others do not: identity is "
+        "the same token, sentence the same sentence, product both at once. Terms overlap, so their ratios do "
+        "not add up to that of all. The network with random weights shows what comes without training. The "
+        "highest of many heads is chosen in the same texts, there as here.</p>",
+        out);
+    hs__table_begin(out, hs__noise_columns, HS__NOISE_COLUMNS);
+    for (size_t i = 0; i < json_array_size(terms); i++) {
+        fputs("<tr>", out);
+        hs__noise_cells_write(out, json_array_get(terms, i));
+        fputs("</tr>\n", out);
+    }
+    hs__table_end(out);
+}
 
 static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
@@ -477,6 +648,7 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
         fputs("</tr>\n", out);
     }
     hs__table_end(out);
+    terms_write(json_object_get(summary, "terms"), out);
     fputs("</section>\n", out);
 }
 

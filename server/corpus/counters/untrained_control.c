@@ -1,13 +1,13 @@
 /* untrained_control.c - counts the same architecture with random weights beside the model, text for text.
  *
  * A figure that random weights show as well says nothing about training. The control counts what findings
- * rest on (resampling.h) and nothing else, in the first texts of the input: it takes a pass of its own for
- * each. */
+ * rest on (resampling.h), and signal and noise (signal_noise.h), in the first texts of the input: it takes a
+ * pass of its own for each. */
 #include "engine/engine.h"
 #include "model/untrained.h"
 #include "server/corpus/counters/resampling.h"
+#include "server/corpus/counters/signal_noise.h"
 #include "server/corpus/counters/text_pass.h"
-#include "server/corpus/report/html.h"
 
 #include <string.h>
 
@@ -156,7 +156,8 @@ static hs_status begin(hs__counting *counting, bool anew, hs_error *err)
 
 typedef struct worker {
     hs__tally tally;
-    const void *chances; /* state of same_distance */
+    void *const *states; /* of the worker's counters */
+    const void *chances; /* that of same_distance */
     hs_corpus_stats *statistics;
     float *maps; /* [hs__pass_floats] */
 } worker;
@@ -167,6 +168,7 @@ static hs_status worker_begin(void *state, void *const *states, hs_error *err)
     const hs__corpus_job *job = w->tally.counting->job;
     const hs_corpus_options *run = w->tally.counting->statistics;
     const hs_corpus_options own = statistics_options(job, run->thresholds + run->threshold_main);
+    w->states = states;
     w->chances = states[HS__NUMBER_OF_same_distance];
     w->maps = malloc(hs__pass_floats(&job->settings) * sizeof *w->maps);
     return w->maps ? hs_corpus_stats_create(&own, &w->statistics, err)
@@ -185,6 +187,7 @@ static void head_show(void *state, hs__text *text, hs__text_head *head)
     worker *w = state;
     const hs__block_head own = hs__block_head_of(head, w->tally.sums->lengths[HS_HEADS]);
     hs__block_head_add(w->tally.sums, hs__same_distance_of_worker(w->chances, text->place), text, &own);
+    hs__untrained_noise_head(w->states, text, head);
 }
 
 /* Gives the sequences captures that keep nothing: they say which heads are shown. */
@@ -214,8 +217,10 @@ static hs_status pass(void *state, hs__text_pass *of_model, hs_error *err)
     if (own.texts[0].record.number >= RECORDS)
         return HS_OK;
     own.statistics = w->statistics;
-    for (size_t k = 0; k < own.n; k++)
+    for (size_t k = 0; k < own.n; k++) {
         hs__block_text_add(w->tally.sums, hs__same_distance_of_worker(w->chances, k), &own.texts[k]);
+        hs__untrained_noise_text(w->states, &own.texts[k]);
+    }
     hs_status st = captures_create(counting->job, &own, err);
     if (!st)
         st = hs__pass_observe(n->engine, &observer, &own, err);
@@ -223,6 +228,12 @@ static hs_status pass(void *state, hs__text_pass *of_model, hs_error *err)
         hs_capture_destroy(own.sequences[k].capture);
     return st;
 }
+
+const hs__counter hs__counter_untrained_noise = {
+    .name = "signal and noise of the untrained control",
+    .is_active = is_active,
+    .sums = &hs__untrained_noise_sums,
+};
 
 const hs__counter hs__counter_untrained_control = {
     .name = "untrained control",

@@ -31,12 +31,19 @@ const hs__compared_figure hs__compared_figures[] = {
      HEAD("same_sentence_share.value")},
     {"repeated_same_sentence_share", "High pairs of the same token within one sentence", "share",
      LAYER("repeated_same_sentence_share"), HEAD("repeated_same_sentence_share")},
+    {"repeated_lift_same_distance", "High pairs of the same token, times chance at the same distance", "lift",
+     LAYER("repeated_lift_same_distance"), HEAD("repeated_lift_same_distance")},
+    {"same_sentence_lift_same_distance", "High pairs within one sentence, times chance at the same distance",
+     "lift", LAYER("same_sentence_lift_same_distance"), HEAD("same_sentence_lift_same_distance")},
     {"mean_distance", "Mean distance of high pairs", "tokens", LAYER("mean_distance"),
      HEAD("mean_distance.value")},
     {"median_distance", "Median distance of high pairs", "tokens", LAYER("median_distance"),
      HEAD("median_distance")},
     {"focal_share", "High pairs with the focal token", "share", NULL, HEAD("focal_share.value")},
     {"unique_focal", "Different focal tokens among a layer's heads", "tokens", LAYER("unique_focal"), NULL},
+    {"snr", "Signal-to-noise ratio", "ratio", NULL, HEAD("snr")},
+    {"snr_identity", "Signal-to-noise ratio of the same token", "ratio", NULL, HEAD("snr_identity")},
+    {"snr_sentence", "Signal-to-noise ratio of the same sentence", "ratio", NULL, HEAD("snr_sentence")},
     {"dprime", "Distance of signal from noise, d'", "standard deviations", NULL, HEAD("dprime")},
     {"auc", "Chance that a signal pair is more similar than a noise pair", "share", NULL, HEAD("auc")},
     {"precision", "Attention boundaries that are sentence ends", "share", LAYER("precision"), NULL},
@@ -79,14 +86,25 @@ enum {
     RELATIONS_MAX = 64
 };
 
+/* Members of report.json that a comparison has for each run, by their paths. */
+enum { NOISE_TERMS, PRUNING, N_MEMBERS };
+static const struct {
+    const char *name, *path;
+} members[N_MEMBERS] = {
+    [NOISE_TERMS] = {"signal_noise_terms", "signal_noise.terms"},
+    [PRUNING] = {"pruning", "pruning"},
+};
+
 typedef struct compared_run {
     char *name;
-    json_t *provenance, *findings, *relations; /* owned; the last two may be NULL */
+    json_t *provenance, *findings, *relations; /* owned; all but the first may be NULL */
+    json_t *members[N_MEMBERS];                /* owned */
     size_t n_layers, n_heads;
     uint16_t layers[HS_LAYERS_MAX]; /* the model's numbers, ascending */
     double totals[N_TOTALS];
     double *of_layers; /* [figure][layer]; NAN: the report has none */
     double *of_heads;  /* [figure][layer][head] */
+    double *intervals; /* [figure][layer]: low and high end of of_layers; NAN: none */
 } compared_run;
 
 /* A head's figure in two runs, and its ranks. */
@@ -106,8 +124,11 @@ static void run_finish(compared_run *run)
     json_decref(run->provenance);
     json_decref(run->findings);
     json_decref(run->relations);
+    for (size_t k = 0; k < N_MEMBERS; k++)
+        json_decref(run->members[k]);
     free(run->of_layers);
     free(run->of_heads);
+    free(run->intervals);
 }
 
 hs__comparison *hs__comparison_create(double threshold)
@@ -160,6 +181,8 @@ static bool run_begin(compared_run *run, const json_t *report)
         json_object_set_new(options, "stack", json_string("encoder"));
     run->findings = json_incref(json_object_get(report, "findings"));
     run->relations = json_incref((json_t *)hs__report_value(report, "syntax.relations", none));
+    for (size_t k = 0; k < N_MEMBERS; k++)
+        run->members[k] = json_incref((json_t *)hs__report_value(report, members[k].path, none));
     return true;
 }
 
@@ -203,11 +226,23 @@ static void layer_read(compared_run *run, const json_t *report, size_t f, hs__in
     run->of_layers[f * run->n_layers + at.l] = value;
 }
 
+static void interval_read(compared_run *run, const json_t *report, size_t f, hs__indices at)
+{
+    static const char *const ends[] = {"low", "high"};
+    double *interval = run->intervals + 2 * (f * run->n_layers + at.l);
+    for (size_t k = 0; k < 2; k++) {
+        char path[96];
+        snprintf(path, sizeof path, LAYER("intervals.%s.%s"), hs__compared_figures[f].name, ends[k]);
+        interval[k] = hs__report_number_at(report, path, at);
+    }
+}
+
 static hs_status figures_read(compared_run *run, const json_t *report, size_t t, hs_error *err)
 {
     run->of_layers = calloc(N_FIGURES * run->n_layers, sizeof *run->of_layers);
     run->of_heads = calloc(N_FIGURES * run->n_layers * run->n_heads, sizeof *run->of_heads);
-    if (!run->of_layers || !run->of_heads)
+    run->intervals = calloc(N_FIGURES * run->n_layers, 2 * sizeof *run->intervals);
+    if (!run->of_layers || !run->of_heads || !run->intervals)
         return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
     for (size_t k = 0; k < N_TOTALS; k++)
         run->totals[k] = hs__report_number_at(report, hs__compared_totals[k].of_layer, (hs__indices){0});
@@ -218,6 +253,7 @@ static hs_status figures_read(compared_run *run, const json_t *report, size_t t,
                 heads[h] =
                     hs__report_number_at(report, hs__compared_figures[f].of_head, (hs__indices){t, l, h});
             layer_read(run, report, f, (hs__indices){t, l, 0});
+            interval_read(run, report, f, (hs__indices){t, l, 0});
         }
     return HS_OK;
 }
@@ -291,11 +327,11 @@ hs_status hs__comparison_add_file(hs__comparison *c, const char *name, int fd, h
 
 size_t hs__comparison_bytes(const hs__comparison *c)
 {
-    enum { VALUE_BYTES = sizeof(double) + 64, RUN_BYTES = 16384 }; /* beside it, a number of the JSON */
+    enum { VALUE_BYTES = sizeof(double) + 64, RUN_BYTES = 65536 }; /* beside it, a number of the JSON */
     size_t n_layers = 0;
     for (size_t r = 0; r < c->n; r++)
         n_layers += c->runs[r].n_layers;
-    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (n_layers + c->n_heads) * VALUE_BYTES +
+    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (3 * n_layers + c->n_heads) * VALUE_BYTES +
            N_FIGURES * HS__CORRELATED_RUNS_MAX * HS__CORRELATED_RUNS_MAX * VALUE_BYTES +
            c->n_heads * sizeof(ranked);
 }
@@ -527,6 +563,32 @@ static json_t *figures_json(const hs__comparison *c, const common *shared, bool 
     return figures;
 }
 
+/* Returns {figure: [run][layer]} of [low, high], or null; of figures that a run has intervals of. */
+static json_t *intervals_json(const hs__comparison *c, const common *shared)
+{
+    json_t *figures = json_object();
+    for (size_t f = 0; f < N_FIGURES; f++) {
+        json_t *of_runs = json_array();
+        bool known = false;
+        for (size_t r = 0; r < c->n; r++) {
+            const compared_run *run = &c->runs[r];
+            json_t *of_layers = json_array();
+            for (size_t k = 0; k < shared->n_layers; k++) {
+                const double *interval =
+                    run->intervals + 2 * (f * run->n_layers + layer_find(run, shared->layers[k]));
+                const bool has = isfinite(interval[0]) && isfinite(interval[1]);
+                known |= has;
+                json_array_append_new(of_layers, has ? numbers_json(interval, 2) : json_null());
+            }
+            json_array_append_new(of_runs, of_layers);
+        }
+        if (known)
+            json_object_set(figures, hs__compared_figures[f].name, of_runs);
+        json_decref(of_runs);
+    }
+    return figures;
+}
+
 /* ---- agreement of runs about heads ---- */
 
 static int first_compare(const void *a, const void *b)
@@ -674,6 +736,23 @@ static json_t *syntax_json(const hs__comparison *c)
     return list;
 }
 
+/* Adds the members that a run has, as [run]; null for the others. */
+static void members_add(const hs__comparison *c, json_t *to)
+{
+    for (size_t k = 0; k < N_MEMBERS; k++) {
+        json_t *of_runs = json_array();
+        bool known = false;
+        for (size_t r = 0; r < c->n; r++) {
+            json_t *member = c->runs[r].members[k];
+            known |= member != NULL;
+            json_array_append_new(of_runs, member ? json_incref(member) : json_null());
+        }
+        if (known)
+            json_object_set(to, members[k].name, of_runs);
+        json_decref(of_runs);
+    }
+}
+
 json_t *hs__comparison_json(const hs__comparison *c)
 {
     const size_t refusals = hs_json_refusals();
@@ -683,10 +762,11 @@ json_t *hs__comparison_json(const hs__comparison *c)
     json_t *layers = json_array();
     for (size_t k = 0; k < shared.n_layers; k++)
         json_array_append_new(layers, json_integer(shared.layers[k]));
-    json_t *json = json_pack("{ss so so sf so so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
+    json_t *json = json_pack("{ss so so sf so so so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
                              "warnings", warnings_json(c, &shared), "threshold", c->threshold, "layers",
                              layers, "figures", titles_json(c), "run_figures", totals_json(c),
-                             "layer_figures", figures_json(c, &shared, false), "findings", findings_json(c));
+                             "layer_figures", figures_json(c, &shared, false), "layer_intervals",
+                             intervals_json(c, &shared), "findings", findings_json(c));
     if (!json)
         return NULL;
     json_object_set_new(json, "heads",
@@ -700,6 +780,7 @@ json_t *hs__comparison_json(const hs__comparison *c)
             return NULL;
         }
     }
+    members_add(c, json);
     json_t *syntax = syntax_json(c);
     if (syntax)
         json_object_set_new(json, "syntax", syntax);

@@ -3,6 +3,8 @@
 #include "api/figures/figure.h"
 #include "model/files/json.h"
 #include "server/base/version.h"
+#include "server/corpus/counters/pruning.h"
+#include "server/corpus/counters/signal_noise.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/tables.h"
 
@@ -17,6 +19,7 @@
 enum {
     OVER_RUNS_LEAST = 3, /* runs of which a chart over the runs is drawn */
     CELLS_MAX = 6000,    /* of one figure's table of heads; comparison.csv has all */
+    TERMS_MAX = 16,
     NAME_BYTES = 24
 };
 
@@ -166,6 +169,12 @@ static hs_status maps_write(const view *v, const hs__compared_figure *about, con
 
 /* ---- tables ---- */
 
+static const char *run_name(const view *v, size_t r)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(v->runs, r), "name"));
+    return name ? name : "–";
+}
+
 static void text_cell(FILE *out, const char *element, const json_t *text)
 {
     fprintf(out, "<%s>", element);
@@ -185,20 +194,44 @@ static void runs_table_begin(const view *v, const char *first, bool has_differen
     fputs("</tr></thead><tbody>\n", out);
 }
 
+static const char *value_format(double value, const char *unit)
+{
+    return strcmp(unit, "share") == 0 ? "%.1f %%" : value == trunc(value) ? "%.0f" : "%.3f";
+}
+
+static double scale_of(const char *unit)
+{
+    return strcmp(unit, "share") == 0 ? 100 : 1;
+}
+
 static void value_write(FILE *out, double value, const char *unit)
 {
-    const bool is_share = strcmp(unit, "share") == 0, is_whole = value == trunc(value);
-    hs__cell_write(out, is_share ? 100 * value : value, is_share ? "%.1f %%" : is_whole ? "%.0f" : "%.3f");
+    hs__cell_write(out, scale_of(unit) * value, value_format(value, unit));
+}
+
+/* Writes a value with its interval, a list of two numbers, if there is one. */
+static void value_write_with(FILE *out, double value, const json_t *interval, const char *unit)
+{
+    const double scale = scale_of(unit), low = hs__report_number_at(interval, "L", (hs__indices){.l = 0}),
+                 high = hs__report_number_at(interval, "L", (hs__indices){.l = 1});
+    if (!isfinite(value) || !isfinite(low) || !isfinite(high)) {
+        value_write(out, value, unit);
+        return;
+    }
+    fputs("<td>", out);
+    fprintf(out, value_format(value, unit), scale * value);
+    fprintf(out, " <span class=\"muted\">(%.3g to %.3g)</span></td>", scale * low, scale * high);
 }
 
 /* Writes a row of v->values from `at` on, behind the cell that names it. The difference of shares is in
- * percentage points. */
-static void values_row(const view *v, size_t at, const char *unit, FILE *out)
+ * percentage points. intervals: [run][layer] of layer l, or NULL. */
+static void values_row(const view *v, size_t at, const json_t *intervals, size_t l, const char *unit,
+                       FILE *out)
 {
     const double *values = v->values + at;
     const bool is_share = strcmp(unit, "share") == 0;
     for (size_t r = 0; r < v->n_runs; r++)
-        value_write(out, values[r], unit);
+        value_write_with(out, values[r], json_array_get(json_array_get(intervals, r), l), unit);
     if (v->n_runs > 1) {
         const double difference = v->n_runs > 2 ? values[v->n_runs - 1] - values[0] : values[0] - values[1];
         hs__cell_write(out, is_share ? 100 * difference : difference, is_share ? "%+.1f pp" : "%+.3f");
@@ -222,7 +255,7 @@ static void heads_table(const view *v, const hs__compared_figure *figure, FILE *
         hs__head_write(out, json_integer_value(json_array_get(v->layers, i / v->n_heads)),
                        (long long)(i % v->n_heads));
         fputs("</th>", out);
-        values_row(v, i * v->n_runs, figure->unit, out);
+        values_row(v, i * v->n_runs, NULL, 0, figure->unit, out);
     }
     hs__table_end(out);
     fputs("</details>\n", out);
@@ -248,10 +281,19 @@ static void layers_fill(view *v, const json_t *of_runs)
                 hs__report_number_at(of_runs, "T.L", (hs__indices){.t = r, .l = l});
 }
 
+static bool is_lift(const hs__compared_figure *figure)
+{
+    return strcmp(figure->unit, "lift") == 0;
+}
+
 /* Returns the chance of a figure in each run, or NULL. Over layers: that of the runs if all agree. */
 static const double *chance_fill(view *v, const hs__compared_figure *figure, bool over_layers)
 {
     char name[64];
+    for (size_t i = 0; is_lift(figure) && i < v->n_runs + v->n_layers; i++)
+        v->chance[i] = 1;
+    if (is_lift(figure))
+        return v->chance;
     snprintf(name, sizeof name, "chance_%s", figure->name);
     const json_t *of_runs = json_object_get(json_object_get(v->json, "run_figures"), name);
     const double first = hs__report_number_at(of_runs, "T", (hs__indices){0});
@@ -309,6 +351,7 @@ static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *
 {
     const json_t *of_layers = json_object_get(json_object_get(v->json, "layer_figures"), figure->name);
     const json_t *of_heads = json_object_get(json_object_get(v->json, "head_figures"), figure->name);
+    const json_t *intervals = json_object_get(json_object_get(v->json, "layer_intervals"), figure->name);
     fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n",
             figure->name, figure->title, figure->title);
     hs_status st = charts_write(v, figure, of_layers, out, err);
@@ -321,12 +364,14 @@ static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *
             !of_heads                     ? ""
             : v->n_runs < OVER_RUNS_LEAST ? "; below, a map of layers and heads for each run"
                                           : "; below, heads from top to bottom and runs from left to right",
-            has_chance ? " Dashed: expected by chance, from pairs drawn at random." : "");
+            !has_chance       ? ""
+            : is_lift(figure) ? " Dashed: as by chance, from pairs as far apart."
+                              : " Dashed: expected by chance, from pairs drawn at random.");
     layers_fill(v, of_layers);
     runs_table_begin(v, "Layer", true, out);
     for (size_t l = 0; l < v->n_layers; l++) {
         fprintf(out, "<tr><th scope=\"row\">%s</th>", v->labels[v->n_runs + l] + strlen("layer "));
-        values_row(v, l * v->n_runs, figure->unit, out);
+        values_row(v, l * v->n_runs, intervals, l, figure->unit, out);
     }
     hs__table_end(out);
     fputs("</details>\n", out);
@@ -380,6 +425,10 @@ static void header_write(const view *v, FILE *out)
           out);
     if (json_object_get(v->json, "syntax"))
         fputs("<li><a href=\"#syntax\">Heads and syntax</a></li>\n", out);
+    if (json_object_get(v->json, "signal_noise_terms"))
+        fputs("<li><a href=\"#noise-terms\">Signal to noise by term</a></li>\n", out);
+    if (json_object_get(v->json, "pruning"))
+        fputs("<li><a href=\"#pruning\">Pruning</a></li>\n", out);
     if (json_object_get(v->json, "rank_correlations"))
         fputs("<li><a href=\"#agreement\">Agreement about heads</a></li>\n", out);
     fputs("<li><a href=\"#methods\">Methods and citation</a></li>\n", out);
@@ -464,6 +513,73 @@ static void evidence_write(const view *v, FILE *out)
     }
     hs__table_end(out);
     fputs("</section>\n", out);
+}
+
+/* ---- signal and noise, pruning ---- */
+
+/* Writes the signal-to-noise ratio of each run by term. */
+static void noise_write(const view *v, FILE *out)
+{
+    const json_t *of_runs = json_object_get(v->json, "signal_noise_terms");
+    if (!of_runs)
+        return;
+    fputs(
+        "<section id=\"noise-terms\" aria-label=\"Signal to noise by term\"><h2>Signal to noise by term</h2>"
+        "<p class=\"muted\">What identity (the same token), sentence and product (both at once) explain of S "
+        "that all other terms do not, beside a network with random weights. Terms overlap, so their ratios "
+        "do "
+        "not add up to that of all. The highest of many heads is chosen in the same texts, there as "
+        "here.</p>\n"
+        "<div class=\"wide\"><table class=\"numbers compared\"><thead><tr>",
+        out);
+    for (size_t k = 0; k < HS__NOISE_COLUMNS; k++)
+        fprintf(out, "<th scope=\"col\">%s</th>", hs__noise_columns[k].title);
+    fputs("</tr></thead><tbody>\n", out);
+    for (size_t r = 0; r < v->n_runs; r++) {
+        const json_t *terms = json_array_get(of_runs, r);
+        fprintf(out, "%s<tr><th scope=\"rowgroup\" colspan=\"%d\">", r ? "</tbody><tbody>" : "",
+                HS__NOISE_COLUMNS);
+        hs__html_text(out, run_name(v, r));
+        fputs("</th></tr>\n", out);
+        for (size_t k = 0; k < json_array_size(terms) && k < TERMS_MAX; k++) {
+            fputs("<tr>", out);
+            hs__noise_cells_write(out, json_array_get(terms, k));
+            fputs("</tr>\n", out);
+        }
+    }
+    hs__table_end(out);
+    fputs("</section>\n", out);
+}
+
+/* Writes the pruning curves of the runs that have them. */
+static hs_status pruning_write(const view *v, FILE *out, hs_error *err)
+{
+    const json_t *of_runs = json_object_get(v->json, "pruning");
+    hs_status st = HS_OK;
+    if (!of_runs)
+        return HS_OK;
+    fputs(
+        "<section id=\"pruning\" aria-label=\"Pruning\"><h2>Pruning</h2><p class=\"muted\">The loss as heads "
+        "go, the lowest of each order first. The area is that below the mean curve of three random orders, "
+        "over "
+        "the fraction of heads: above 0 the order says more about use than chance.</p>\n",
+        out);
+    for (size_t r = 0; !st && r < v->n_runs; r++) {
+        const json_t *pruning = json_array_get(of_runs, r);
+        if (!json_is_object(pruning))
+            continue;
+        fputs("<h3>", out);
+        hs__html_text(out, run_name(v, r));
+        fputs("</h3><div class=\"panels\">", out);
+        for (size_t kind = 0; !st && kind < HS__PRUNING_KINDS; kind++) {
+            hs_picture picture = {0};
+            st = hs__svg_write(hs__pruning_chart_draw(pruning, kind, &picture, err), &picture, out, err);
+        }
+        fputs("</div>", out);
+        hs__pruning_table_write(pruning, out);
+    }
+    fputs("</section>\n", out);
+    return st;
 }
 
 /* ---- agreement, methods ---- */
@@ -584,7 +700,7 @@ static hs_status totals_write(view *v, FILE *out, hs_error *err)
         if (!total_fill(v, about))
             continue;
         fprintf(out, "<tr><th scope=\"row\">%s</th>", about->title);
-        values_row(v, 0, about->unit, out);
+        values_row(v, 0, NULL, 0, about->unit, out);
     }
     hs__table_end(out);
     fputs("<div class=\"panels\">", out);
@@ -639,6 +755,9 @@ static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_
     evidence_write(v, out);
     hs_status st = totals_write(v, out, err);
     syntax_write(v, out);
+    noise_write(v, out);
+    if (!st)
+        st = pruning_write(v, out, err);
     agreement_write(v, out);
     if (!st)
         st = methods_write(v, out, err);
