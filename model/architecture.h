@@ -274,6 +274,15 @@ typedef struct hs_pooling {
     size_t first; /* the first token that counts; below T */
 } hs_pooling;
 
+/* The sparse vector of SPLADE, made of the logits l [T][vocab_size] of masked tokens: for each entry of the
+ * vocabulary ln(1 + max(0, l)), pooled over tokens. */
+typedef struct hs_sparse_head {
+    bool exists;   /* modules.json names it; else the values here are the defaults */
+    bool sums;     /* adds the tokens' logarithms; else the largest counts */
+    bool twice;    /* the logarithm of 1 plus the logarithm */
+    size_t n_most; /* the largest entries are kept, so many; 0: all */
+} hs_sparse_head;
+
 /* act(x W' + b) after the pooling of a sentence encoder. */
 typedef struct hs_sentence_dense {
     hs_dense dense;
@@ -292,8 +301,10 @@ typedef struct hs_prompt {
     const char *name, *text; /* the text may be empty */
 } hs_prompt;
 
-/* The modules behind the transformer of a sentence encoder: pooling, dense layers, and a norm. */
+/* The modules behind the transformer of a sentence encoder: pooling, dense layers, and a norm, or the pooling
+ * of a sparse one. */
 typedef struct hs_sentence_head {
+    hs_sparse_head sparse;
     hs_pooling pooling;  /* n 0: the checkpoint names no modules */
     bool without_prompt; /* the tokens of a prompt are left out of the pooling */
     hs_sentence_dense dense[HS_SENTENCE_DENSE_MAX];

@@ -65,8 +65,7 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
     return HS_OK;
 }
 
-/* Returns how many positions' logits are held at a time, each read from n_states states; at least 1. */
-static size_t positions_at_once(const hs__answer *a, size_t n_states)
+size_t hs__positions_at_once(const hs__answer *a, size_t n_states)
 {
     const size_t at_once = HS_LOGITS_BYTES_MAX / (n_states * a->model->shape->vocab_size * sizeof(float));
     return at_once > 0 ? at_once : 1;
@@ -107,7 +106,7 @@ static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t
 static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *err)
 {
     const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, D = list->n_states;
-    const size_t most = positions_at_once(a, D), at_once = most < list->n ? most : list->n;
+    const size_t most = hs__positions_at_once(a, D), at_once = most < list->n ? most : list->n;
     float *rows = malloc((at_once * D * (V + H) + 1) * sizeof *rows);
     hs_status st = HS_OK;
     if (!rows)
@@ -375,7 +374,7 @@ static float mean_of(const float *values, size_t n)
 
 static hs_status loss_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t n = a->text->rows.n_tokens - 1, at_once = positions_at_once(a, 1);
+    const size_t n = a->text->rows.n_tokens - 1, at_once = hs__positions_at_once(a, 1);
     loss *l = calloc(1, sizeof *l + n * sizeof *l->nats);
     float *logits = malloc((at_once < n ? at_once : n + 1) * a->model->shape->vocab_size * sizeof *logits);
     hs_status st = HS_OK;

@@ -21,6 +21,9 @@ extern const hs__table hs__table_of_predictions, hs__table_of_classes, hs__table
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);
 
+/* Returns how many positions' logits are held at a time, each read from n_states states; at least 1. */
+size_t hs__positions_at_once(const hs__answer *answer, size_t n_states);
+
 extern const hs__own_passes hs__own_effects, hs__own_head_scores, hs__own_patch_map, hs__own_value_zeroing,
     hs__own_cross_rollout, hs__own_gradients;
 

@@ -47,6 +47,11 @@ static bool has_loss(const hs_architecture *architecture)
     return architecture->predictor.next && has_predictor(architecture);
 }
 
+static bool has_masked_predictor(const hs_architecture *architecture)
+{
+    return has_predictor(architecture) && !architecture->predictor.next;
+}
+
 static bool has_contacts(const hs_architecture *architecture)
 {
     return architecture->contacts.weight.data;
@@ -81,6 +86,18 @@ static int refuse_head(const hs__reading *r, size_t i, const char *output)
                       "the checkpoint of %s has no head for the output %s: its task is %s; task in %s shows "
                       "which models have one",
                       r->model->name, output, task ? task : "none", r->model->list_command);
+}
+
+static int refuse_sparse(const hs__reading *r, size_t i, const char *output)
+{
+    char pointer[64];
+    snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
+    return r->model->architecture->predictor.next
+               ? hs__refuse(r->problem, 422, pointer,
+                            "%s predicts next tokens, and the output %s is made of predictions of masked "
+                            "tokens; mlm in %s shows which models have them",
+                            r->model->name, output, r->model->list_command)
+               : hs__predictor_check(r->model, pointer, r->problem);
 }
 
 static int refuse_contacts(const hs__reading *r, size_t i, const char *output)
@@ -120,6 +137,7 @@ static const struct {
     [HS__OUTPUT_next_sentence] = {.has = has_next_sentence, .refuse = refuse_head},
     [HS__OUTPUT_answer] = {.has = has_answer, .refuse = refuse_head},
     [HS__OUTPUT_loss] = {.has = has_loss, .refuse = refuse_loss},
+    [HS__OUTPUT_sparse_embedding] = {.has = has_masked_predictor, .refuse = refuse_sparse},
     [HS__OUTPUT_predictions] = {.has = has_predictor, .refuse = refuse_predictor},
 };
 

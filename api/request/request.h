@@ -150,6 +150,7 @@ int hs__content_type_check(const char *content_type, hs__problem *problem);
     X(answer)                                                                                                \
     X(loss)                                                                                                  \
     X(embedding)                                                                                             \
+    X(sparse_embedding)                                                                                      \
     X(changes)                                                                                               \
     X(target)                                                                                                \
     X(predictions)

@@ -357,13 +357,17 @@ HS_MUST_USE hs_status hs__adapter_open(const char *dir, const hs_bytes *file, co
  * sentence-transformers saves these files:
  *
  *     modules.json           the list: Transformer, Pooling, any Dense, perhaps Normalize. A cross-encoder
- *                            has a Transformer alone, whose task head config.json names
+ *                            has a Transformer alone, whose task head config.json names. A sparse encoder has
+ *                            a Transformer, or in older folders an MLMTransformer, and SpladePooling
  *     1_Pooling/config.json  how one vector is made of the tokens' states
+ *     1_SpladePooling/config.json  pooling_strategy (max or sum), activation_function (relu or log1p_relu),
+ *                                  embedding_dimension, all optional
  *     2_Dense/config.json    in_features, out_features, bias, activation_function
  *     2_Dense/model.safetensors  linear.weight, linear.bias
  *     sentence_bert_config.json  max_seq_length; optional, else model_max_length of tokenizer_config.json.
- *                                Other families have other names.
- *     config_sentence_transformers.json  prompts; optional:
+ *                                transformer_task; "fill-mask" if the pooling reads logits. Other families
+ *                                have other names.
+ *     config_sentence_transformers.json  prompts, and max_active_dims of a sparse encoder; optional:
  *
  *         {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
  *
@@ -377,7 +381,9 @@ extern const char *const hs__sentence_length_files[];
 
 typedef enum hs__module_kind {
     HS__MODULE_TRANSFORMER,
+    HS__MODULE_MLM_TRANSFORMER,
     HS__MODULE_POOLING,
+    HS__MODULE_SPLADE_POOLING,
     HS__MODULE_DENSE,
     HS__MODULE_NORMALIZE
 } hs__module_kind;
@@ -399,6 +405,8 @@ typedef struct hs__dense_shape {
 HS_MUST_USE hs_status hs__modules_parse(const hs_bytes *file, hs__modules *ret_modules, hs_error *err);
 HS_MUST_USE hs_status hs__pooling_parse(const hs_bytes *file, size_t hidden, hs_sentence_head *ret_head,
                                         hs_error *err);
+HS_MUST_USE hs_status hs__splade_parse(const hs_bytes *file, size_t vocab_size, hs_sparse_head *ret_head,
+                                       hs_error *err);
 HS_MUST_USE hs_status hs__dense_parse(const hs_bytes *file, hs__dense_shape *ret_shape, hs_error *err);
 
 /* Parses the file and sets the prompts of a head that has none. The caller frees head->prompts. The head is

@@ -19,7 +19,9 @@
 /* ---- modules.json ---- */
 
 static const char *const kind_names[] = {[HS__MODULE_TRANSFORMER] = "Transformer",
+                                         [HS__MODULE_MLM_TRANSFORMER] = "MLMTransformer",
                                          [HS__MODULE_POOLING] = "Pooling",
+                                         [HS__MODULE_SPLADE_POOLING] = "SpladePooling",
                                          [HS__MODULE_DENSE] = "Dense",
                                          [HS__MODULE_NORMALIZE] = "Normalize"};
 #define N_KINDS (sizeof kind_names / sizeof *kind_names)
@@ -42,12 +44,22 @@ static size_t find_kind(const char *type)
     return kind;
 }
 
-/* Returns true if a module of this kind may follow: Transformer, Pooling, Dense..., Normalize. */
+static bool is_transformer(hs__module_kind kind)
+{
+    return kind == HS__MODULE_TRANSFORMER || kind == HS__MODULE_MLM_TRANSFORMER;
+}
+
+/* Returns true if a module of this kind may follow: Transformer, Pooling, Dense..., Normalize, or of a sparse
+ * encoder MLMTransformer or Transformer, SpladePooling. */
 static bool may_follow(const hs__modules *modules, hs__module_kind kind)
 {
-    if (modules->n < 2)
-        return kind == (modules->n == 0 ? HS__MODULE_TRANSFORMER : HS__MODULE_POOLING);
-    return kind >= HS__MODULE_DENSE && modules->kinds[modules->n - 1] != HS__MODULE_NORMALIZE;
+    if (modules->n == 0)
+        return is_transformer(kind);
+    if (modules->n == 1)
+        return kind == HS__MODULE_SPLADE_POOLING ||
+               (kind == HS__MODULE_POOLING && modules->kinds[0] == HS__MODULE_TRANSFORMER);
+    return kind >= HS__MODULE_DENSE && modules->kinds[1] == HS__MODULE_POOLING &&
+           modules->kinds[modules->n - 1] != HS__MODULE_NORMALIZE;
 }
 
 static hs_status read_module(const json_t *module, hs__modules *modules, hs_error *err)
@@ -61,15 +73,15 @@ static hs_status read_module(const json_t *module, hs__modules *modules, hs_erro
     const size_t kind = find_kind(type);
     if (kind == N_KINDS)
         return hs_fail(err, HS_BAD_MODEL,
-                       MODULES_FILE ": modules of type %.100s are not supported; Transformer, Pooling, Dense "
-                                    "and Normalize are",
+                       MODULES_FILE ": modules of type %.100s are not supported; Transformer, "
+                                    "MLMTransformer, Pooling, SpladePooling, Dense and Normalize are",
                        type);
     if (!may_follow(modules, (hs__module_kind)kind))
         return hs_fail(err, HS_BAD_MODEL,
                        MODULES_FILE ": %s is module %zu; the order must be Transformer, Pooling, any Dense, "
-                                    "Normalize",
+                                    "Normalize, or MLMTransformer, SpladePooling",
                        kind_names[kind], modules->n);
-    if (kind != HS__MODULE_TRANSFORMER && !*path)
+    if (!is_transformer((hs__module_kind)kind) && !*path)
         return hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": %s must have a folder of its own",
                        kind_names[kind]);
     modules->kinds[modules->n] = (hs__module_kind)kind;
@@ -158,6 +170,41 @@ hs_status hs__pooling_parse(const hs_bytes *file, size_t hidden, hs_sentence_hea
         read_pooling(&config, &ret_head->pooling);
         ret_head->without_prompt = !hs__config_flag_or(&config, "include_prompt", true);
         st = config.status;
+    }
+    json_decref(keys);
+    return st;
+}
+
+/* ---- SpladePooling ---- */
+
+/* Reads a key that may have one of two names. Returns true for the second one; the first is the default. */
+static bool read_second(hs__config *config, const char *key, const char *first, const char *second)
+{
+    const char *text = hs__config_text(config, key);
+    const bool is_second = text && strcmp(text, second) == 0;
+    if (text && !is_second && strcmp(text, first) != 0)
+        hs__config_refuse(config, "%s must be %s or %s; it is %.100s", key, first, second, text);
+    return is_second;
+}
+
+hs_status hs__splade_parse(const hs_bytes *file, size_t vocab_size, hs_sparse_head *ret_head, hs_error *err)
+{
+    json_t *keys = NULL;
+    hs_status st = hs__json_parse(file, CONFIG_FILE, &keys, err);
+    if (!st) {
+        static const char *const sizes[] = {"embedding_dimension", "word_embedding_dimension"};
+        hs__config config = {.keys = keys, .err = err};
+        const hs_sparse_head head = {.exists = true,
+                                     .sums = read_second(&config, "pooling_strategy", "max", "sum"),
+                                     .twice =
+                                         read_second(&config, "activation_function", "relu", "log1p_relu"),
+                                     .n_most = ret_head->n_most};
+        for (size_t i = 0; i < 2; i++)
+            if (hs__config_has(&config, sizes[i]))
+                hs__config_size(&config, sizes[i], vocab_size, vocab_size);
+        st = config.status;
+        if (!st)
+            *ret_head = head;
     }
     json_decref(keys);
     return st;
@@ -289,14 +336,23 @@ static hs_status check_default(const json_t *value, const hs_sentence_head *head
                    name ? name : "no string");
 }
 
-static hs_status read_prompts(const json_t *keys, hs_sentence_head *head, hs_error *err)
+/* Reads how many entries a sparse encoder keeps. Others do not read the key. */
+static hs_status read_most(json_t *keys, hs_sparse_head *head, hs_error *err)
+{
+    hs__config config = {.keys = keys, .file_name = PROMPTS_FILE, .err = err};
+    if (head->exists && hs__config_has(&config, "max_active_dims"))
+        head->n_most = hs__config_size(&config, "max_active_dims", 1, HS_VOCAB_MAX);
+    return config.status;
+}
+
+static hs_status read_prompts(json_t *keys, hs_sentence_head *head, hs_error *err)
 {
     hs_sentence_head found = *head;
     json_t *prompts = json_object_get(keys, "prompts");
     const json_t *default_name = json_object_get(keys, "default_prompt_name");
     size_t n_bytes = 0;
-    hs_status st = HS_OK;
-    if (prompts && !json_is_null(prompts))
+    hs_status st = read_most(keys, &found.sparse, err);
+    if (!st && prompts && !json_is_null(prompts))
         st = check_prompts(prompts, &n_bytes, err);
     if (!st && n_bytes > 0)
         st = copy_prompts(prompts, n_bytes, json_string_value(default_name), &found, err);
@@ -390,10 +446,24 @@ static hs_status length_of_tokenizer(const hs_bytes *file, size_t n_positions, s
     return st;
 }
 
+/* Refuses a Transformer that gives something else than its pooling reads: states, or for SpladePooling logits
+ * of masked tokens. */
+static void check_task(hs__config *config, const hs__modules *modules)
+{
+    const char *task = hs__config_text(config, "transformer_task");
+    const bool is_sparse = modules->n > 1 && modules->kinds[1] == HS__MODULE_SPLADE_POOLING;
+    const char *only = is_sparse ? "fill-mask" : "feature-extraction";
+    if (!task)
+        task = modules->kinds[0] == HS__MODULE_MLM_TRANSFORMER ? "fill-mask" : "feature-extraction";
+    if (modules->n > 1 && strcmp(task, only) != 0)
+        hs__config_refuse(config, "transformer_task is %.100s; %s reads what \"%s\" gives", task,
+                          kind_names[modules->kinds[1]], only);
+}
+
 /* Finds the length of texts: model_max_length among the tokenizer's arguments, or max_seq_length. Folders of
  * sentence-transformers 5.4 and newer have only that of tokenizer_config.json. */
 static hs_status open_length(const char *dir, const hs_shape *shape, const hs_bytes *tokenizer_config,
-                             hs_sentence_head *head, hs_error *err)
+                             const hs__modules *modules, hs_sentence_head *head, hs_error *err)
 {
     json_t *keys = NULL;
     hs_status st = HS_OK;
@@ -401,6 +471,8 @@ static hs_status open_length(const char *dir, const hs_shape *shape, const hs_by
     if (st)
         return st;
     config.keys = keys;
+    config.file_name = config.file_name ? config.file_name : hs__sentence_length_files[0];
+    check_task(&config, modules);
     head->max_tokens = read_length(&config, "max_seq_length", 0);
     const json_t *older = json_object_get(keys, "tokenizer_args");
     config.keys = older ? older : json_object_get(keys, "processor_kwargs");
@@ -417,6 +489,7 @@ static hs_status open_length(const char *dir, const hs_shape *shape, const hs_by
 /* A module being opened: its folder is dir/path. */
 typedef struct opening {
     const char *dir, *path;
+    size_t vocab_size;
     hs_bytes config; /* of its config.json, owned */
     hs__shards *weights;
 } opening;
@@ -462,6 +535,8 @@ static hs_status open_module(const hs__modules *modules, size_t i, opening o, hs
     if (modules->kinds[i] == HS__MODULE_POOLING) {
         st = hs__pooling_parse(&o.config, *width, head, &reason);
         *width *= head->pooling.n;
+    } else if (modules->kinds[i] == HS__MODULE_SPLADE_POOLING) {
+        st = hs__splade_parse(&o.config, o.vocab_size, &head->sparse, &reason);
     } else {
         st = open_dense(&o, *width, head, &reason);
         *width = st ? 0 : head->dense[head->n_dense - 1].dense.weight.n_rows;
@@ -510,9 +585,11 @@ hs_status hs__sentence_open(const char *dir, const char *transformer, const hs_s
                                   "config.json, too",
                      modules.paths[0]);
     for (size_t i = 1; i < modules.n && !st; i++)
-        st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
+        st = open_module(&modules, i,
+                         (opening){.dir = dir, .vocab_size = shape->vocab_size, .weights = ret_weights},
+                         &head, &width, err);
     if (!st)
-        st = open_length(transformer, shape, tokenizer_config, &head, err);
+        st = open_length(transformer, shape, tokenizer_config, &modules, &head, err);
     if (!st)
         st = open_prompts(dir, &head, err); /* the last one, because it allocates */
     if (!st)

@@ -29,6 +29,14 @@ static void parse_pooling(const hs_bytes *file)
         require(head.pooling.ways[i] < HS_N_POOLS);
 }
 
+static void parse_splade(const hs_bytes *file)
+{
+    hs_sparse_head head = {0};
+    hs_error err = {0};
+    const hs_status st = hs__splade_parse(file, HIDDEN, &head, &err);
+    require(st == err.status && head.exists == (st == HS_OK));
+}
+
 static void parse_dense(const hs_bytes *file)
 {
     hs__dense_shape shape;
@@ -58,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     const hs_bytes file = {data + 1, size - 1};
-    switch (data[0] % 4) {
+    switch (data[0] % 8) {
     case 0:
         parse_modules(&file);
         break;
@@ -67,6 +75,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 2:
         parse_dense(&file);
+        break;
+    case 4:
+        parse_splade(&file);
         break;
     default:
         parse_prompts(&file);

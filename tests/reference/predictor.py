@@ -61,7 +61,7 @@ def add(folder, tied=True, dtype="F32", seed=7, legacy=False, biases=1):
     return folder
 
 
-def probabilities(folder, states):
+def logits(folder, states):
     """[L + 1][T][V] of hidden states [L + 1][T][H], of which a model with norms before has normed the last alone."""
     config = json.loads((folder / "config.json").read_text())
     weights = read_safetensors(folder / "model.safetensors")
@@ -72,4 +72,9 @@ def probabilities(folder, states):
     x = ACTIVATIONS[activation or config.get("hidden_act") or config["activation"]](dense(weights, dense_name, states))
     x = layer_norm(weights, norm, x, config.get("layer_norm_eps", config.get("norm_eps", 1e-12)))
     table = weights.get(f"{decoder}.weight", _word_embeddings(weights))
-    return softmax(x @ table.T + weights.get(f"{decoder}.bias", weights[bias + ".bias"]))
+    return x @ table.T + weights.get(f"{decoder}.bias", weights[bias + ".bias"])
+
+
+def probabilities(folder, states):
+    """The same of their logits."""
+    return softmax(logits(folder, states))

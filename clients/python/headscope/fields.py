@@ -15,7 +15,8 @@ Output = Literal[
     "scores_c2c", "scores_c2p", "scores_p2c", "value_norms", "weighted_norms", "effective_attentions", "rollout",
     "contributions", "alti", "value_zeroing", "pairs", "regions", "segments", "summary", "profiles", "effects",
     "patch_map", "head_attributions", "token_attributions", "relevance", "logit_attributions", "head_scores", "head_distances",
-    "contacts", "classes", "next_sentence", "answer", "loss", "embedding", "predictions"
+    "contacts", "classes", "next_sentence", "answer", "loss", "embedding", "sparse_embedding",
+    "predictions"
 ]
 
 
@@ -220,6 +221,8 @@ class AnswerArrays:
     changes_answer_chars: np.ndarray
     changes_answer_probabilities: np.ndarray
     embedding: np.ndarray
+    sparse_embedding_ids: np.ndarray
+    sparse_embedding_weights: np.ndarray
     changes_embedding: np.ndarray
     changes_loss_mean: float
     changes_loss: np.ndarray
