@@ -94,9 +94,14 @@ const TABLES: Record<string, Make> = {
   "4": ofMaps((map) => map.kind === "attention"),
   "5": ofMaps((map, last) => map.layer === last && map.head !== null),
   "9": (r) => [
-    ["layer", "head", "i", "j", "token_i", "token_j", "normalized_similarity"],
+    ["layer", "head", "i", "j", "token_i", "token_j", "normalized_similarity", "same_token", "same_sentence"],
     ...r.one_text!.heads.flatMap(({ head, pairs }) =>
-      pairs.map(([i, j, n]) => [r.layers.at(-1)!, head, i, j, r.one_text!.tokens[i]!, r.one_text!.tokens[j]!, n]),
+      pairs.map(([i, j, n]) => {
+        const { tokens, sentences } = r.one_text!;
+        const sameSentence = sentences[i]! >= 0 && sentences[i] === sentences[j];
+        const same = [tokens[i] === tokens[j], sameSentence].map(Number);
+        return [r.layers.at(-1)!, head, i, j, tokens[i]!, tokens[j]!, n, ...same];
+      }),
     ),
   ],
   "6a": ofShares("repeated_hist"),

@@ -78,6 +78,7 @@ export interface Report {
   one_text?: {
     tokens: string[];
     source_tokens?: string[]; // of cross heads: those that are attended to
+    sentences: number[]; // of the tokens; -1: special
     maps: { kind: "attention" | "similarity"; layer: number; head: number | null; values: number[] }[];
     heads: { head: number; pairs: [number, number, number][] }[];
   };

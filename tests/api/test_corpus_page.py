@@ -101,7 +101,7 @@ def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
 
 @pytest.mark.slow
 def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
-    """Figures 4, 5 and 9 show the first example, in shards too, with the maps of an answer."""
+    """Figures 4, 5 and 9 show the first text, in shards too, with the maps of an answer."""
     ndjson(tmp_path / "in", texts(12, seed=8))
     whole, shards = tmp_path / "whole", [tmp_path / f"shard-{k}" for k in range(2)]
     for out, options in [(whole, []), *((out, ["--shard", f"{k}/2"]) for k, out in enumerate(shards))]:
@@ -112,13 +112,15 @@ def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
     one = report["one_text"]
     assert json.loads((tmp_path / "merged" / "report.json").read_text())["one_text"] == one
     first = report["examples"]["texts"][0]
-    assert one["number"] == first["number"]
+    assert one["number"] == first["number"] == 0 and first["text"] == texts(12, seed=8)[0]
     answer = json.loads(server.post("/analyze", {
-        "text": first["text"], "layers": [1, 6, 11], "heads": "all", "max_tokens": 64,
+        "text": first["text"], "layers": [1, 6, 11], "heads": "all", "max_tokens": 128,
         "outputs": ["attentions", "similarities"]}).body)
     attention, similarity = (numpy.array(answer[name]) for name in ("attentions", "similarities"))
     T = attention.shape[-1]
     assert one["tokens"] == answer["tokens"] and len(one["tokens"]) == T
+    special = numpy.array(answer["special_tokens_mask"], bool)
+    assert one["sentences"] == numpy.where(special, -1, answer["sentence_ids"]).tolist()
     assert [(m["kind"], m["layer"], m["head"]) for m in one["maps"]] == [
         *(("attention", layer, 0) for layer in (1, 6, 11)), *(("attention", layer, None) for layer in (1, 6, 11)), ("similarity", 11, 0)]
     expected = [*attention[:, 0], *attention.sum(1), similarity[-1, 0]]
@@ -132,6 +134,33 @@ def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
         strongest = numpy.sort(upper[upper >= 0.3 * upper.max()])[::-1][:12] / upper.max()
         numpy.testing.assert_allclose([n for _, _, n in head["pairs"]], strongest, rtol=1e-4)
         assert all(abs(upper[i, j] / upper.max() - n) < 1e-4 for i, j, n in head["pairs"])
+
+
+def test_figures_of_one_text_are_whole(headscope, tmp_path):
+    """Up to 128 tokens of the first text: figure 5 has the mask and the means of regions, figure 9 its pairs."""
+    ndjson(tmp_path / "in", [" ".join(texts(16, seed=8)), *texts(11, seed=9)])
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "1,11", small=False)
+    assert done.returncode == 0, done.stderr
+    one = json.loads((tmp_path / "out" / "report.json").read_text())["one_text"]
+    source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    T = len(one["tokens"])
+    assert T == 128 and all(len(shown["values"]) == T * T for shown in one["maps"])
+    figure = re.search(r'<figure id="figure-5".*?</figure>', source, re.S)[0]
+    titles = [row[4] for row in shown(re.search(r"<svg.*?</svg>", figure, re.S)[0]) if ":" in row[4] or "of the" in row[4]]
+    assert len(titles) == 4 and titles[2] == "Mask of the tokens of high attention"
+    similarity, high = numpy.reshape(one["maps"][-1]["values"], (T, T)), set(one["high"])
+    starts = [i for i in range(T) if i == 0 or i in high or i - 1 in high]
+    runs = list(zip(starts, [*starts[1:], T]))
+    off = ~numpy.eye(T, dtype=bool)
+    means = [similarity[a:b, c:d][off[a:b, c:d]].mean() for a, b in runs for c, d in runs if off[a:b, c:d].any()]
+    least, most = min(0, *means), max(0, *means)
+    words = f"{least:.3g} to {most:.3g}" if least < 0 else f"max {most:.3g}"
+    assert titles[3] == f"Mean similarity of the regions, {words}"
+    figure = re.search(r'<figure id="figure-9".*?</figure>', source, re.S)[0]
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in re.findall(r"<tr>.*?</tr>", figure, re.S)]
+    due = [[f"{i}, {j}", one["tokens"][i], one["tokens"][j], f"{n:.3f}", str(j - i), "yes" if one["tokens"][i] == one["tokens"][j] else "no",
+            "yes" if one["sentences"][i] == one["sentences"][j] >= 0 else "no"] for head in one["heads"] for i, j, n in head["pairs"]]
+    assert [row for row in rows if row[0] != "Positions"] == due and due
 
 
 def test_contents_lead_to_every_part(headscope, tmp_path):

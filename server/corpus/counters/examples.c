@@ -1,8 +1,9 @@
-/* examples.c - a random sample of texts, with each head's figures in them.
+/* examples.c - the first text and a random sample of texts, with each head's figures in them.
  *
- * The sample keeps the texts with the lowest hashes of their numbers. So it does not depend on the order of
- * texts, on workers, shards or interruptions, and samples of shards can be merged. All workers share one
- * sample: a list sorted by hash, under a lock. */
+ * The sample keeps the texts with the lowest hashes of their numbers; text 0, of which the statistics keep
+ * the similarity, has the lowest. So it does not depend on the order of texts, on workers, shards or
+ * interruptions, and samples of shards can be merged. All workers share one sample: a list sorted by hash,
+ * under a lock. */
 #include "server/corpus/counters/examples.h"
 
 #include "model/base/bytes.h"
@@ -47,7 +48,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
 /* No two numbers tie. */
 static uint64_t hash(uint64_t number)
 {
-    return hs_mix(number + HS_MIX_STEP);
+    return number ? hs_mix(number + HS_MIX_STEP) : 0;
 }
 
 static example_sample *sample_create(size_t n_maps)
@@ -555,7 +556,7 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
         out,
         "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
         "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
-        "figures among those drawn at random from the corpus; threshold %.3g.</p><div class=\"panels\">\n",
+        "figures among the first text and those drawn at random; threshold %.3g.</p><div class=\"panels\">\n",
         d->o.layers[at.l], (double)d->o.thresholds[d->o.threshold_main]);
     links_write(d, at, out);
     fputs("</div>\n", out);

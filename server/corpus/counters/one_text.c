@@ -1,9 +1,10 @@
-/* one_text.c - the paper's figures 4, 5 and 9: maps and marked tokens of one text.
+/* one_text.c - the paper's figures 4, 5 and 9: maps, marked tokens and strongest pairs of one text.
  *
- * The text is the first of the examples. A run analyses it at its end: one pass that keeps the maps of three
- * layers. Its member of report.json is {number, tokens, maps: [{kind, layer, head, values}], high: [tokens],
- * heads: [{head, pairs: [[i, j, N]]}]}. head is null for all heads of a layer. source_tokens are those that
- * cross heads attend to; high has numbers of these then. */
+ * The text is the first of the examples: that of figure 12. A run analyses it at its end: one pass that keeps
+ * the maps of three layers. Its member of report.json is {number, tokens, sentences: [number], maps: [{kind,
+ * layer, head, values}], high: [tokens], heads: [{head, pairs: [[i, j, N]]}]}. A special token has the
+ * sentence -1. head is null for all heads of a layer. source_tokens are those that cross heads attend to;
+ * high has numbers of these then. */
 #include "server/corpus/counters/examples.h"
 
 #include "api/api.h"
@@ -11,6 +12,7 @@
 #include "engine/analysis/analysis.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/corpus/decoder_texts.h"
+#include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
 #include "server/corpus/search/strongest.h"
 
@@ -19,8 +21,8 @@
 #include <string.h>
 
 #define MEMBER     "one_text"
-#define TOKENS_MAX 64
-#define PAIRS_MAX  12 /* strongest pairs of a head */
+#define TOKENS_MAX 128 /* the length of the paper's texts; the maps are in report.json */
+#define PAIRS_MAX  12  /* strongest pairs of a head */
 
 enum { LAYERS = 3, JSON_NUMBER_BYTES = 96 };
 
@@ -72,6 +74,31 @@ static json_t *tokens_json(const one_text *t, const hs_encoding *encoding)
         json_array_append_new(
             tokens, json_string(hs_tokenizer_token(hs_model_tokenizer(t->job->model), encoding->ids[i])));
     return tokens;
+}
+
+/* Returns true if a token ends a sentence, as the run's texts have it. */
+static bool ends_sentence(const hs_field_values *fields, const hs_encoding *e, size_t i)
+{
+    if (!fields->has_sentence_ends)
+        return e->roles[i] == HS_ROLE_SENTENCE_END;
+    for (size_t k = 0; k < fields->n_sentence_ends; k++)
+        if (fields->sentence_ends[k] == e->ids[i])
+            return true;
+    return false;
+}
+
+static json_t *sentences_json(const one_text *t)
+{
+    const hs_encoding *e = t->encoding;
+    uint8_t ends[TOKENS_MAX];
+    int32_t sentences[TOKENS_MAX];
+    json_t *list = json_array();
+    for (size_t i = 0; i < e->n_tokens; i++)
+        ends[i] = ends_sentence(&t->job->settings.fields, e, i);
+    hs_sentences_find(ends, e->texts, e->special, e->n_tokens, sentences);
+    for (size_t i = 0; i < e->n_tokens; i++)
+        json_array_append_new(list, json_integer(e->special[i] ? -1 : sentences[i]));
+    return list;
 }
 
 /* Returns the sum of the first heads' maps as a list of numbers. */
@@ -213,9 +240,10 @@ static hs_status encoded_make(one_text *t, hs_workspace *workspace, const hs__ex
         st = text_run(t, workspace, capture, err);
     t->capture = capture;
     if (!st)
-        *ret = json_pack("{sI so so so so so*}", "number", (json_int_t)example->number, "tokens",
-                         tokens_json(t, t->encoding), "maps", maps_json(t), "high", high_json(t), "heads",
-                         heads_json(t, example), "source_tokens", crosses ? tokens_json(t, t->source) : NULL);
+        *ret = json_pack("{sI so so so so so so*}", "number", (json_int_t)example->number, "tokens",
+                         tokens_json(t, t->encoding), "sentences", sentences_json(t), "maps", maps_json(t),
+                         "high", high_json(t), "heads", heads_json(t, example), "source_tokens",
+                         crosses ? tokens_json(t, t->source) : NULL);
     if (!st && !*ret)
         st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures of one text");
     hs_capture_destroy(capture);
@@ -318,7 +346,8 @@ static void report(const hs__corpus_results *results, void *counts, json_t *to)
 enum {
     ONE_ATTENTION, /* figure 4: attention of one head and of all heads, layer by layer */
     ONE_HIGH,      /* figure 4: the tokens, with those of high attention marked */
-    ONE_MARKED,    /* figure 5: attention and similarity of a head, and its tokens of high attention */
+    ONE_MARKED,    /* figure 5: attention and similarity of a head, the mask of its tokens of high attention,
+                      and the mean similarity of the regions between them */
     ONE_MOST,      /* figure 9: the tokens, with those of the strongest pairs of a head marked */
     ONE_FEWEST     /* figure 9: the same of the head with the fewest pairs of the same token */
 };
@@ -344,6 +373,11 @@ typedef struct scene {
     hs_panel panels[MAPS_MAX];
     size_t n_panels;
     float values[MAPS_MAX][CELLS];
+    /* of regions */
+    uint16_t high[TOKENS_MAX];
+    hs_span runs[TOKENS_MAX];
+    double sums[TOKENS_MAX];
+    float means[CELLS];
 } scene;
 
 static const json_t *kept_text(const hs__drawing *d)
@@ -441,6 +475,48 @@ static void high_read(const hs__drawing *d, scene *r)
         token_mark(r, r->keys, json_array_get(high, k));
 }
 
+/* Adds the grid whose rows and columns of high attention are marked. */
+static void mask_add(scene *r)
+{
+    const size_t n = r->text.n;
+    float *values = r->values[r->n_panels];
+    for (size_t i = 0; i < n * n; i++)
+        values[i] = r->marked[i / n] || r->marked[i % n];
+    r->panels[r->n_panels++] = (hs_panel){.title = "Mask of the tokens of high attention",
+                                          .n_rows = n,
+                                          .n_columns = n,
+                                          .values = values,
+                                          .row_labels = r->text.tokens,
+                                          .column_labels = r->text.tokens,
+                                          .unit = "mask",
+                                          .palette = HS_PALETTE_BLUE,
+                                          .high = 1,
+                                          .most = 1};
+}
+
+/* Adds the mean similarity of each pair of runs that the tokens of high attention cut, spread over its cells.
+ */
+static void regions_add(scene *r, const float *similarity)
+{
+    const size_t n = r->text.n;
+    float *values = r->values[r->n_panels];
+    size_t n_high = 0;
+    char range[72];
+    for (size_t i = 0; i < n; i++)
+        if (r->marked[i])
+            r->high[n_high++] = (uint16_t)i;
+    const size_t n_runs = hs_runs_cut(r->high, n_high, n, r->runs);
+    hs_region_means(similarity, n, NULL, r->runs, n_runs, r->sums, r->means);
+    for (size_t a = 0; a < n_runs * n_runs; a++)
+        for (size_t i = r->runs[a / n_runs].start; i < r->runs[a / n_runs].end; i++)
+            for (size_t j = r->runs[a % n_runs].start; j < r->runs[a % n_runs].end; j++)
+                values[i * n + j] = r->means[a];
+    hs_panel *p = &r->panels[r->n_panels++];
+    *p = hs_panel_of_map(values, r->text.tokens, n, r->text.tokens, n, true);
+    hs_panel_range_text(p, range);
+    snprintf(p->title, sizeof p->title, "Mean similarity of the regions, %s", range);
+}
+
 static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
                              hs_error *err)
 {
@@ -453,7 +529,11 @@ static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, 
     }
     for (size_t k = 0; k < r->n_panels && r->keys == &r->text; k++) /* marks need a square map */
         r->panels[k].marked = r->marked;
-    return maps_draw(r, title, r->n_panels, ret, err);
+    if (r->n_panels == 2 && r->keys == &r->text) {
+        mask_add(r);
+        regions_add(r, r->values[1]);
+    }
+    return maps_draw(r, title, 2, ret, err);
 }
 
 /* ---- tokens ---- */
@@ -500,6 +580,80 @@ static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_pa
     return panel->which == ONE_HIGH || head ? hs_token_text_draw(&text, ret, err) : HS_OK;
 }
 
+/* Returns a text of a list, and a number; "?" and -1 if there is none. */
+static const char *token_at(const json_t *list, json_int_t i)
+{
+    const char *token = i < 0 ? NULL : json_string_value(json_array_get(list, (size_t)i));
+    return token ? token : "?";
+}
+
+static json_int_t sentence_at(const json_t *list, json_int_t i)
+{
+    const json_t *number = i < 0 ? NULL : json_array_get(list, (size_t)i);
+    return json_is_integer(number) ? json_integer_value(number) : -1;
+}
+
+static void token_cell(const hs__drawing *d, const char *token, FILE *out)
+{
+    const json_t *model = json_object_get(json_object_get(d->report, "provenance"), "model");
+    char name[NAME_BYTES];
+    hs_token_readable(json_string_value(json_object_get(model, "tokenizer")), token, name, NAME_BYTES);
+    fputs("<td>", out);
+    hs__html_text(out, name);
+    fputs("</td>", out);
+}
+
+static void pair_write(const hs__drawing *d, const json_t *pair, FILE *out)
+{
+    const json_t *tokens = json_object_get(kept_text(d), "tokens"),
+                 *sentences = json_object_get(kept_text(d), "sentences");
+    const json_int_t i = json_integer_value(json_array_get(pair, 0)),
+                     j = json_integer_value(json_array_get(pair, 1));
+    const char *first = token_at(tokens, i), *second = token_at(tokens, j);
+    const json_int_t sentence = sentence_at(sentences, i);
+    fprintf(out, "<tr><th scope=\"row\">%lld, %lld</th>", (long long)i, (long long)j);
+    token_cell(d, first, out);
+    token_cell(d, second, out);
+    hs__cell_write(out, hs__report_number_at(pair, "L", (hs__indices){.l = 2}), "%.3f");
+    fprintf(out, "<td>%lld</td><td>%s</td><td>%s</td></tr>\n", (long long)(j - i),
+            strcmp(first, second) == 0 ? "yes" : "no",
+            sentence >= 0 && sentence == sentence_at(sentences, j) ? "yes" : "no");
+}
+
+/* Writes the strongest pairs of the kth head. */
+static void pairs_write(const hs__drawing *d, size_t k, FILE *out)
+{
+    static const hs__column columns[] = {
+        {"Positions", NULL, NULL},     {"Token", NULL, NULL},
+        {"Token", NULL, NULL},         {"N", NULL, NULL},
+        {"Distance", NULL, NULL},      {"Same token", NULL, NULL},
+        {"Same sentence", NULL, NULL},
+    };
+    const json_t *head = json_array_get(json_object_get(kept_text(d), "heads"), k),
+                 *pairs = json_object_get(head, "pairs");
+    if (!head)
+        return;
+    fprintf(out, "<details><summary>Strongest pairs of head %lld</summary>",
+            (long long)json_integer_value(json_object_get(head, "head")));
+    hs__table_begin(out, columns, HS__N(columns));
+    for (size_t i = 0; i < json_array_size(pairs) && i < PAIRS_MAX; i++)
+        pair_write(d, json_array_get(pairs, i), out);
+    hs__table_end(out);
+    fputs("</details>", out);
+}
+
+static void most_write(const hs__drawing *d, hs__indices at, FILE *out)
+{
+    (void)at;
+    pairs_write(d, 0, out);
+}
+
+static void fewest_write(const hs__drawing *d, hs__indices at, FILE *out)
+{
+    (void)at;
+    pairs_write(d, 1, out);
+}
+
 static hs_status draw(hs__drawing *d, const hs__report_panel *panel, hs__indices at, hs_picture *ret,
                       hs_error *err)
 {
@@ -523,6 +677,8 @@ static const hs__report_panel panels[] = {
     {"one_marked", "", "Attention and similarity in one text", ONE_TEXT(MARKED)},
     {"one_most", "", "most pairs of the same token", ONE_TEXT(MOST)},
     {"one_fewest", "", "fewest pairs of the same token", ONE_TEXT(FEWEST)},
+    {"one_most_pairs", "", .write = most_write},
+    {"one_fewest_pairs", "", .write = fewest_write},
 };
 
 const hs__counter hs__counter_one_text = {

@@ -54,7 +54,7 @@ static const report_figure report_figures[] = {
      .title = "Figure 4 · Attention in one text",
      .panels = "one_attention one_high",
      .caption =
-         "The beginning of one text, the first of the examples: attention of head 0, and of all heads of the "
+         "The run's first text, up to 128 tokens: attention of head 0, and of all heads of the "
          "layer added up. Below, the tokens that head 0 of the run's last layer attends to most (attention "
          "threshold "
          "{attention}).",
@@ -64,7 +64,9 @@ static const report_figure report_figures[] = {
      .panels = "one_marked",
      .caption =
          "Attention and context similarity S of head 0 in the text of Figure 4.[ Lines mark its tokens "
-         "of high attention (attention threshold {attention}).]",
+         "of high attention (attention threshold {attention}). Below, the mask of these tokens, and the mean "
+         "of "
+         "S between the regions that they divide, without the diagonal.]",
      .member = "one_text"},
     {.id = "6a",
      .title = "Figure 6a · Repeated tokens",
@@ -92,7 +94,7 @@ static const report_figure report_figures[] = {
                 "; " TEXTS ". The dashed line is chance."},
     {.id = "9",
      .title = "Figure 9 · Similar tokens in one text",
-     .panels = "one_most one_fewest",
+     .panels = "one_most one_most_pairs one_fewest one_fewest_pairs",
      .caption =
          "The text of Figure 4 with the tokens of the 12 strongest pairs of high similarity marked, " MAIN
          ". A token has the same colour wherever it is marked. The two heads of the run's last layer have "
