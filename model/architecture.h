@@ -376,11 +376,13 @@ typedef struct hs_architecture {
     int32_t start_id; /* of a decoder: the token before its text; -1: the config names none */
     bool starts_with_language; /* the language that ends a target is its start token: mBART */
     bool parallel_residual;    /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
+    bool norms_apart;          /* of families whose config says so: with a parallel residual, each part reads
+                                * the state through a norm of its own */
     bool qk_normed;            /* of families whose config says so: layers have query_norm and key_norm */
     float *qk_gammas;    /* of queries and keys, where each head has a tensor of its own; owned; or NULL */
     bool qk_norms_whole; /* query_norm and key_norm are [1][A] and [1][B], of all heads' columns as one row */
-    bool qkv_by_head;    /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
-                          * and v of a head side by side */
+    bool qkv_by_head; /* query, key and value are parts of rows that are ordered [key-value heads][G + 2][d]:
+                       * q of the G heads that share k and v, then these */
     hs_rotary rotary;
     hs_activation activation;
     bool gated; /* of families whose config says so: the feed-forward part has a gate */

@@ -29,6 +29,7 @@
     X(gptj)                                                                                                  \
     X(gpt_neox)                                                                                              \
     X(bloom)                                                                                                 \
+    X(falcon)                                                                                                \
     X(opt)                                                                                                   \
     X(xglm)                                                                                                  \
     X(biogpt)                                                                                                \

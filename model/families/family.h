@@ -133,13 +133,17 @@ typedef enum hs__weight {
     HS__KEY_NORM
 } hs__weight;
 
-/* Which models have a module, by hs_architecture.gated, parallel_residual and qk_normed. */
+/* Which models have a module, by hs_architecture.gated, parallel_residual, norms_apart and qk_normed. A norm
+ * is shared if the parts of a parallel residual have none apart. */
 typedef enum hs__condition {
     HS__ALWAYS,
     HS__IF_GATED,
     HS__IF_PLAIN,
     HS__IF_PARALLEL,
     HS__IF_SERIAL,
+    HS__IF_NORMS_APART,
+    HS__IF_NORMS_NOT_APART,
+    HS__IF_NORM_SHARED,
     HS__IF_QK_NORMED
 } hs__condition;
 

@@ -82,6 +82,11 @@ bool hs__module_exists(const hs__module *module, const hs_architecture *architec
     case HS__IF_PARALLEL:
     case HS__IF_SERIAL:
         return (module->condition == HS__IF_PARALLEL) == architecture->parallel_residual;
+    case HS__IF_NORMS_APART:
+    case HS__IF_NORMS_NOT_APART:
+        return (module->condition == HS__IF_NORMS_APART) == architecture->norms_apart;
+    case HS__IF_NORM_SHARED:
+        return architecture->parallel_residual && !architecture->norms_apart;
     case HS__IF_QK_NORMED:
         return architecture->qk_normed;
     case HS__ALWAYS:

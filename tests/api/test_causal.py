@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
 import family_bloom  # noqa: E402
 import family_cohere  # noqa: E402
+import family_falcon  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neo  # noqa: E402
@@ -34,6 +35,7 @@ MODELS = {
     **{kind: (family_cohere, family_cohere.VARIANTS[kind]) for kind in ("cohere", "cohere2", "phi", "stablelm", "starcoder2")},
     **{kind: (family_gpt2, family_gpt2.VARIANTS[kind]) for kind in ("gpt_bigcode", "openai-gpt")},
     **{kind: (family_opt, family_opt.VARIANTS[kind]) for kind in ("biogpt", "xglm")}, "bloom": (family_bloom, {}),
+    "falcon": (family_falcon, {}), "falcon_groups": (family_falcon, family_falcon.VARIANTS["groups"]),
     "gemma": (family_gemma, family_gemma.VARIANTS["gemma"]),
     "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"]), "gemma3": (family_gemma, dict(kind="gemma3_text")),
 }
@@ -276,6 +278,18 @@ def test_refusals(served):
     (family_bloom, {"is_causal": False}, "is_causal must be true"),
     (family_bloom, {"n_embed": 24}, "hidden_size (48) must be equal to n_embed"),
     (family_bloom, {"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm is not supported"),
+    (family_falcon, {"alibi": True}, "alibi must be false"),
+    (family_falcon, {"model_type": "RefinedWebModel"}, 'model_type "RefinedWebModel" is not supported'),
+    (family_falcon, {"is_causal": False}, "is_causal must be true"),
+    (family_falcon, {"n_embed": 24}, "n_embed must be an integer from 48 to 48; it is 24"),
+    (family_falcon, {"head_dim": 12}, "head_dim is not supported"),
+    (family_falcon, {"new_decoder_architecture": True, "parallel_attn": False}, "parallel_attn must be true"),
+    (family_falcon, {"parallel_attn": None}, "no tensor transformer.h.0.post_attention_layernorm.weight"),
+    (family_falcon, {"multi_query": None}, "query_key_value.weight must have the shape [144, 48]"),
+    (family_falcon, {"new_decoder_architecture": True, "num_kv_heads": 3}, "num_kv_heads (3) must divide num_attention_heads (4)"),
+    (family_falcon, {"multi_query": False, "num_kv_heads": 2}, "num_kv_heads (2) must be equal to num_attention_heads (4)"),
+    (family_falcon, {"num_ln_in_parallel_attn": 2}, "num_ln_in_parallel_attn must be"),
+    (family_falcon, {"bias": True}, "no tensor transformer.h.0.self_attention.query_key_value.bias"),
     (family_gpt2, {"model_type": "openai-gpt", "afn": "gelu_new"}, 'afn must be "gelu", "relu", "silu" or "swish"; not supported: "gelu_new"'),
     (family_opt, {"enable_bias": False}, "enable_bias must be true"),
     (family_opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine must be true"),

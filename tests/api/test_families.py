@@ -27,6 +27,7 @@ import family_cohere  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
+import family_falcon  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neo  # noqa: E402
@@ -47,7 +48,7 @@ MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
             "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt,
-            "gpt_neo": family_gpt_neo, "bloom": family_bloom,
+            "gpt_neo": family_gpt_neo, "bloom": family_bloom, "falcon": family_falcon,
             "llama": family_llama, "gemma": family_gemma, "cohere": family_cohere,
             "t5": family_t5, "bart": family_bart}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}

@@ -128,6 +128,7 @@ NEO_SIZES = dict(hidden_size=32, num_layers=2, num_heads=4, vocab_size=300, max_
                  initializer_range=0.3, pad_token_id=0)
 GEMMA_SIZES = {**SIZES, "num_key_value_heads": 2, "head_dim": 12, "sliding_window": 9, "query_pre_attn_scalar": 12}
 BLOOM_SIZES = dict(hidden_size=32, n_layer=2, n_head=4, vocab_size=300, initializer_range=0.3, pad_token_id=0)
+FALCON_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, vocab_size=300, initializer_range=0.3, pad_token_id=0)
 XGLM_SIZES = dict(d_model=32, num_layers=2, attention_heads=4, ffn_dim=48, vocab_size=300, max_position_embeddings=200, init_std=0.3,
                   pad_token_id=0)
 SAVED = {
@@ -160,6 +161,12 @@ SAVED = {
     "openai-gpt silu": {**GPTJ_SIZES, "afn": "silu", "layer_norm_epsilon": 1e-3},
     "bloom": BLOOM_SIZES,
     "bloom heads": {**BLOOM_SIZES, "hidden_size": 36, "n_head": 6, "tie_word_embeddings": False, "layer_norm_epsilon": 1e-3},
+    "falcon": FALCON_SIZES,
+    "falcon by head": {**FALCON_SIZES, "multi_query": False, "ffn_hidden_size": 40, "activation": "relu", "tie_word_embeddings": False},
+    "falcon serial": {**FALCON_SIZES, "parallel_attn": False, "bias": True, "layer_norm_epsilon": 1e-3,
+                      "rope_parameters": {"rope_type": "linear", "rope_theta": 500.0, "factor": 3.0}},
+    "falcon newer": {**FALCON_SIZES, "new_decoder_architecture": True, "num_kv_heads": 2},
+    "falcon newer one norm": {**FALCON_SIZES, "new_decoder_architecture": True, "num_kv_heads": 1, "num_ln_in_parallel_attn": 1, "bias": True},
     "xglm": XGLM_SIZES,
     "xglm unscaled": {**XGLM_SIZES, "scale_embedding": False, "activation_function": "relu", "tie_word_embeddings": False},
     "biogpt": SIZES,
@@ -263,7 +270,7 @@ SAVED = {
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
-CAUSAL = {"gpt2", "gpt_bigcode", "openai-gpt", "bloom", "xglm", "biogpt", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text",
+CAUSAL = {"gpt2", "gpt_bigcode", "openai-gpt", "bloom", "falcon", "xglm", "biogpt", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "gemma2", "gemma3_text",
           "ministral", "granite", "seed_oss", "helium", "glm", "glm4", "olmo3", "gemma", "cohere", "cohere2", "phi", "stablelm",
           "starcoder2"}
 
