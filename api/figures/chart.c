@@ -213,9 +213,9 @@ static void dots_draw(const plot *p)
     for (size_t i = 0; i < c->n; i++) {
         if (!isfinite(c->values[i]))
             continue;
-        const double x = x_of(p, c->xs[i]), spread = isfinite(c->spreads[i]) ? c->spreads[i] : 0;
-        line_at(p->picture, x, y_of(p, c->values[i] - spread), x, y_of(p, c->values[i] + spread), c->colour,
-                0);
+        const double x = x_of(p, c->xs[i]);
+        if (isfinite(c->lows[i]) && isfinite(c->highs[i]))
+            line_at(p->picture, x, y_of(p, c->lows[i]), x, y_of(p, c->highs[i]), c->colour, 0);
         dot_draw(p, x, y_of(p, c->values[i]), 4, c->colour);
     }
 }
@@ -253,6 +253,14 @@ static void marks_draw(const plot *p, bool labelled)
         line_at(p->picture, p->left, y, p->left + p->width, y, INK, 3);
         text_at(p->picture, p->left + 2, y - 2, p->font, HS__ANCHOR_START, MUTED, label);
     }
+}
+
+/* Draws the mark of series k. */
+static void mark_draw(const plot *p, size_t k)
+{
+    const double at = p->chart->marks ? p->chart->marks[k] : NAN;
+    if (at >= p->x_low && at <= p->x_high)
+        line_at(p->picture, x_of(p, at), p->top, x_of(p, at), p->top + p->height, INK, 1);
 }
 
 static const char *name_of(const hs_chart *c, size_t k, char ret[32])
@@ -391,6 +399,7 @@ static void plots_draw(const plot *whole, size_t across)
         p.width = pitch - 8;
         p.height = row - LINE * p.font - 4;
         plot_draw(&p, k, 1, k + across >= c->n_series, k % across == 0);
+        mark_draw(&p, k);
         text_at(p.picture, p.left, p.top - 2, p.font, HS__ANCHOR_START, INK, name_of(c, k, name));
     }
     if (c->mark_label && *c->mark_label) {

@@ -113,7 +113,7 @@ HS_MUST_USE hs_status hs__figure_csv(const hs_figure *figure, hs_buffer *buffer,
 typedef enum hs_chart_kind {
     HS_CHART_LINES,
     HS_CHART_BARS,   /* from the bottom up, a step wide */
-    HS_CHART_DOTS,   /* each with its spread to both sides */
+    HS_CHART_DOTS,   /* each with its interval */
     HS_CHART_STACKS, /* fractions of 1 on top of each other */
     HS_CHART_RANKING /* a bar to the right for each name, the first is the longest */
 } hs_chart_kind;
@@ -123,8 +123,9 @@ typedef struct hs_chart {
     const char *title, *x_title, *y_title; /* y_title may be NULL */
     const double *xs;                      /* [n]; not of a ranking */
     const double *values;                  /* [n_series][n] */
-    const double *spreads;                 /* of dots: [n] */
-    const double *chance;                  /* [n], a thin dashed line; or NULL */
+    const double *lows, *highs;            /* of dots: [n] ends of intervals; NAN: none */
+    const double *marks;  /* [n_series], a dotted upright line in the small chart of each; or NULL */
+    const double *chance; /* [n], a thin dashed line; or NULL */
     size_t n, n_series;
     const char *const *names; /* [n_series], of a ranking [n]; NULL: "head 0" and so on */
     double y_low, y_high;

@@ -130,7 +130,10 @@ const TABLES: Record<string, Make> = {
     ];
   },
   sensitivity: ofHeads(["threshold", "value"], (of, r) => r.thresholds.map((tau, t) => [tau, of(t).value])),
-  stability: ofHeads(["value", "spread"], (of, _, { threshold }) => [[of(threshold).value, of(threshold).spread]]),
+  stability: ofHeads(["value", "low", "high", "spread_of_parts"], (of, _, { threshold }) => {
+    const { value, low, high, spread } = of(threshold);
+    return [[value, low ?? null, high ?? null, spread]];
+  }),
   noise: (r) => [
     ["layer", "head", ...namesOf(NOISE)],
     ...r.layers.flatMap((layer, l) => r.head_figures[0]![l]!.map((f, h) => [layer, h, ...cellsOf(NOISE, f)])),

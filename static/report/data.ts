@@ -3,6 +3,8 @@
 export interface Figure {
   value: number | null;
   spread: number | null;
+  low?: number | null; // at the main threshold
+  high?: number | null;
 }
 export interface Head {
   texts_with_high: number;

@@ -163,6 +163,40 @@ def test_figures_of_one_text_are_whole(headscope, tmp_path):
     assert [row for row in rows if row[0] != "Positions"] == due and due
 
 
+LINE = re.compile(r'<path d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"([^>]*)')
+
+
+def uprights(svg, attributes):
+    """The places of upright lines with these attributes, in the order of drawing."""
+    return [float(x) for x, _, other, _, rest in LINE.findall(svg) if x == other and attributes in rest]
+
+
+def test_charts_of_heads_show_their_own_chance_and_intervals(headscope, tmp_path):
+    """Dotted lines of figures 8 and 11a are at the heads' chance; the dots of stability have intervals."""
+    ndjson(tmp_path / "in", texts(60, seed=8))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "last", "--max-tokens", "24")
+    assert done.returncode == 0, done.stderr
+    source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    said = json.loads((tmp_path / "out" / "report.json").read_text())
+    heads = said["head_figures"][said["threshold_main"]][0]
+    chance = said["chance"]["same_sentence_share"]
+    charts = {name: re.findall(r"<svg.*?</svg>", re.search(rf'<figure id="figure-{name}".*?</figure>', source, re.S)[0], re.S)
+              for name in ("8", "11a", "stability")}
+    dotted, dashed = (uprights(charts["8"][0], f'stroke-dasharray="{dash}.00') for dash in (1, 3))
+    own = numpy.array([head["same_sentence_share"]["chance_same_distance"] for head in heads])
+    assert len(dotted) == len(dashed) == 12
+    far = abs(own - chance) > 0.02
+    steps = (numpy.array(dotted) - dashed)[far] / (own - chance)[far]
+    assert far.sum() > 3 and steps.min() > 0 and numpy.ptp(steps) < 0.02 * steps.max()
+    assert len(uprights(charts["11a"][0], 'stroke-dasharray="1.00')) == 12
+    for chart, name in zip(charts["stability"], ["repeated_share", "same_sentence_share", "mean_distance", "focal_share"]):
+        lengths = [abs(float(below) - float(above)) for x, below, other, above, rest in LINE.findall(chart)
+                   if x == other and "2f6fb8" in rest]
+        widths = [head[name]["high"] - head[name]["low"] for head in heads]
+        assert len(lengths) == 12
+        numpy.testing.assert_allclose(lengths / numpy.max(lengths), widths / numpy.max(widths), atol=0.02)
+
+
 def test_contents_lead_to_every_part(headscope, tmp_path):
     ndjson(tmp_path / "in", texts(12, seed=8))
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "last")

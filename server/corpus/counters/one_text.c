@@ -24,7 +24,7 @@
 #define TOKENS_MAX 128 /* the length of the paper's texts; the maps are in report.json */
 #define PAIRS_MAX  12  /* strongest pairs of a head */
 
-enum { LAYERS = 3, JSON_NUMBER_BYTES = 96 };
+enum { LAYERS = 3, JSON_NUMBER_BYTES = 96, JSON_TEXT_BYTES = 24 };
 
 /* Three layers of the run, fewer if they are the same, with all their heads. */
 typedef struct chosen {
@@ -317,6 +317,7 @@ static void measure(const hs__corpus_job *job, const void *options, hs__counter_
     size->shared += hs_capture_bytes(hs_engine_shape(job->engine), &c.selection, TOKENS_MAX) +
                     hs__source_states_bytes(job, 1, TOKENS_MAX) +
                     (2 * LAYERS + 1) * cells * JSON_NUMBER_BYTES;
+    size->report_text += (2 * LAYERS + 1) * cells * JSON_TEXT_BYTES;
 }
 
 /* Keeps the maps of the text that is the first example of both shards. Examples are merged before. */

@@ -237,10 +237,19 @@ static size_t bins_fit(double *values, size_t n_heads, size_t n, double least)
     return left;
 }
 
+/* A head's share by chance: of pairs as far apart, or as many. By `which` of a panel. */
+static const char *const share_chances[] = {
+    "head_figures.T.L.H.repeated_share.chance_same_distance",
+    "head_figures.T.L.H.repeated_same_sentence_chance_same_distance",
+    "head_figures.T.L.H.same_sentence_share.chance_same_distance",
+    "head_figures.T.L.H.focal_share.chance",
+};
+
 static bool shares_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t n = HS_CORPUS_SHARE_BINS, A = d->o.n_heads;
     const double chance = number_at(d, p, "chance.%s_share", at), least = texts_least(d, at);
+    double *marks = d->places + n, furthest = chance;
     char array[48];
     snprintf(s->title, sizeof s->title, "Layer %d, at least %.0f texts with high pairs in each head",
              d->o.layers[at.l], least);
@@ -249,7 +258,12 @@ static bool shares_fill(hs__drawing *d, const hs__report_panel *p, hs__indices a
     numbers_read(d, array, cell(d, at) * n, A * n, d->values);
     for (size_t h = 0; h < A; h++)
         shares_make(d->values + h * n, n);
-    series_set(s, HS_CHART_BARS, A, bins_fit(d->values, A, n, chance));
+    for (at.h = 0; at.h < A; at.h++) {
+        marks[at.h] = hs__report_number_at(d->report, share_chances[p->which], at);
+        furthest = fmax(furthest, marks[at.h]);
+    }
+    series_set(s, HS_CHART_BARS, A, bins_fit(d->values, A, n, furthest));
+    s->chart.marks = marks;
     s->chart.y_high = axis_top(highest(d->values, A * s->chart.n));
     s->chart.width_mm = WIDE;
     mark_set(s, chance, "chance %.1f %%", 100 * chance);
@@ -395,15 +409,17 @@ static bool sensitivity_fill(hs__drawing *d, const hs__report_panel *p, hs__indi
 static bool stability_fill(hs__drawing *d, const hs__report_panel *p, hs__indices at, struct hs__sheet *s)
 {
     const size_t A = d->o.n_heads;
-    double *spreads = d->values + A, high = 0;
+    double *lows = d->values + A, *highs = d->places + A, high = 0;
     places_make(d, A, 0, 1);
     for (at.h = 0; at.h < A; at.h++) {
         d->values[at.h] = number_at(d, p, "head_figures.T.L.H.%s.value", at);
-        spreads[at.h] = number_at(d, p, "head_figures.T.L.H.%s.spread", at);
-        high = fmax(high, d->values[at.h] + (isfinite(spreads[at.h]) ? spreads[at.h] : 0));
+        lows[at.h] = number_at(d, p, "head_figures.T.L.H.%s.low", at);
+        highs[at.h] = number_at(d, p, "head_figures.T.L.H.%s.high", at);
+        high = fmax(high, fmax(d->values[at.h], highs[at.h])); /* pass over NAN */
     }
     series_set(s, HS_CHART_DOTS, 1, A);
-    s->chart.spreads = spreads;
+    s->chart.lows = lows;
+    s->chart.highs = highs;
     s->chart.colour = HS_CHART_COLD;
     s->chart.y_high = axis_top(high);
     return true;
@@ -551,10 +567,11 @@ static const hs__report_panel panels[] = {
      .draw = map_draw},
     {"repeated", "lt", NULL, "share of repeated tokens in a text", TEXTS, "repeated", .fill = shares_fill},
     {"repeated_in_sentence", "lt", NULL, "share of repeated tokens in one sentence", TEXTS,
-     "repeated_same_sentence", .fill = shares_fill},
-    {"same_sentence", "lt", NULL, "share within one sentence in a text", TEXTS, "same_sentence",
+     "repeated_same_sentence", .which = 1, .fill = shares_fill},
+    {"same_sentence", "lt", NULL, "share within one sentence in a text", TEXTS, "same_sentence", .which = 2,
      .fill = shares_fill},
-    {"focal", "lt", NULL, "share with the focal token in a text", TEXTS, "focal", .fill = shares_fill},
+    {"focal", "lt", NULL, "share with the focal token in a text", TEXTS, "focal", .which = 3,
+     .fill = shares_fill},
     {"distance", "lht", NULL, "distance in tokens", PAIRS, "head_figures.T.L.H.mean_distance.value",
      .fill = distances_fill},
     {"distances", "lt", ", all heads", "distance in tokens", PAIRS, "layer_figures.T.L.mean_distance",

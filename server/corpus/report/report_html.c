@@ -34,6 +34,7 @@ typedef struct report_figure {
 #define MAIN   "similarity threshold {main}"
 #define LAST   "layer {layer}"
 #define FITTED "The axis ends where less than 0.5 % of any head's texts follow."
+#define DOTTED "Dotted line: of pairs as far apart as the head's."
 #define BLANK  "Cells that no text reaches are left blank."
 
 static const report_figure report_figures[] = {
@@ -73,13 +74,14 @@ static const report_figure report_figures[] = {
      .panels = "repeated:l:t",
      .caption = "Share of high elements whose two tokens are the same. Each head of " LAST
                 "; 20 bins of the share in one text; " TAU "; " TEXTS
-                ". Dashed line: expected by chance, from pairs drawn at random from the same texts. " FITTED},
+                ". Dashed line: expected by chance, from pairs drawn at random from the same texts. " DOTTED
+                " " FITTED},
     {.id = "6b",
      .title = "Figure 6b · Repeated tokens in one sentence",
      .panels = "repeated_in_sentence:l:t",
      .caption =
          "Share of high elements whose two tokens are the same and in the same sentence. Heads of " LAST
-         "; " TAU "; " TEXTS "."},
+         "; " TAU "; " TEXTS ". Dashed line: chance. " DOTTED},
     {.id = "7",
      .title = "Figure 7 · Distances by head",
      .panels = "distance:l:*:t",
@@ -91,7 +93,7 @@ static const report_figure report_figures[] = {
      .title = "Figure 8 · Same sentence",
      .panels = "same_sentence:l:t",
      .caption = "Share of high elements whose two tokens are in the same sentence. Heads of " LAST "; " TAU
-                "; " TEXTS ". The dashed line is chance."},
+                "; " TEXTS ". Dashed line: chance. " DOTTED},
     {.id = "9",
      .title = "Figure 9 · Similar tokens in one text",
      .panels = "one_most one_most_pairs one_fewest one_fewest_pairs",
@@ -112,7 +114,8 @@ static const report_figure report_figures[] = {
      .title = "Figure 11a · Focal token",
      .panels = "focal:l:t",
      .caption = "Share of high elements that hold the text's most common token. Heads of " LAST "; " TAU
-                "; " TEXTS "."},
+                "; " TEXTS ". Dotted line: of as many pairs drawn at random, mean over texts (similarity "
+                "threshold {main} alone)."},
     {.id = "11b",
      .title = "Figure 11b · Different focal tokens",
      .panels = "unique:l:t",
@@ -146,9 +149,10 @@ static const report_figure report_figures[] = {
     {.id = "stability",
      .title = "Stability",
      .panels = "stability_repeated:l:t stability_sentence:l:t stability_distance:l:t stability_focal:l:t",
-     .caption =
-         "Each head of " LAST
-         " with its standard deviation over {parts} interleaved parts of the corpus; " TAU "; " TEXTS "."},
+     .caption = "Each head of " LAST
+                " with its 95 % interval over blocks of texts, which similarity threshold {main} "
+                "has; " TAU "; " TEXTS ". The CSV also has the spread: the standard deviation over {parts} "
+                "interleaved parts of the corpus."},
     {.id = "noise",
      .title = "Signal to noise",
      .panels = "noise_snr noise_auc noise_auc_within noise_dprime noise_dprime_within",
