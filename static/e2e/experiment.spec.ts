@@ -225,3 +225,22 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
   await page.locator(".ranks .barred").first().click();
   await expect(view(page, "Head")).toBeVisible();
 });
+
+test("no list of heads is called empty while a change is computed, and no scale runs from 0 to 0", async ({ watched: page, home }) => {
+  let release = (): void => {};
+  const held = new Promise<void>((done) => (release = done));
+  await page.route("**/analyze", async (route) => {
+    if ((route.request().postData() ?? "").includes('"heads":[2]')) await held;
+    await route.continue().catch(() => {});
+  });
+  await open(page, home, `${QUERY}&edits=z11.3&depth=3&tone=attentions`);
+  const heads = page.getByRole("region", { name: "Heads by change of attention" });
+  await expect(heads).toContainText("None. A change in the last layer changes no map but its own.");
+  const scale = page.getByRole("img", { name: "Change of state: all values are 0" });
+  await expect(scale).toBeVisible();
+  await expect(page.getByText("0 to 0", { exact: false })).toHaveCount(0);
+  await head(page, 1, 2).click();
+  await expect(heads).toContainText("Not known yet.");
+  release();
+  await expect(heads.locator(".barred")).toHaveCount(8);
+});

@@ -69,8 +69,45 @@ test("the first map is in sight on a phone, in every view that has maps", async 
     await expect(first).toBeVisible();
     await settled(page);
     const { y } = (await first.boundingBox())!;
-    expect(y, name).toBeLessThan(844 / 2 + 60);
+    expect(y, name).toBeLessThan((844 * 2) / 3);
   }
+});
+
+test("no control lies beside a phone’s window, and no ? in a row of its own", async ({ watched: page, home }) => {
+  const text = `text=${encodeURIComponent("He was born in [MASK] York.")}`;
+  for (const width of [375, 320, 850]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const fragment of ["view=overview", "view=head&layer=1&head=4", `view=text&${text}&attribution=gradient`, "view=pairs", "view=compare", "view=experiment", `view=trace&${text}`]) {
+      await open(page, home, fragment);
+      await page.reload();
+      await expect(page.locator(".stage .toolbar").first()).toBeVisible();
+      await settled(page);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), fragment).toBeLessThanOrEqual(width);
+      const found = await page.locator(".stage .toolbar:visible").evaluateAll((all) => {
+        const shown = (of: Iterable<Element>): DOMRect[] => [...of].map((one) => one.getBoundingClientRect()).filter((box) => box.width > 0);
+        return all.map((bar) => {
+          const lone = bar.querySelector(".ends > .what:first-child");
+          const others = shown([...bar.children].filter((child) => !child.contains(lone)));
+          const beside = !lone || others.some((box) => box.top < lone.getBoundingClientRect().bottom && box.bottom > lone.getBoundingClientRect().top);
+          return [shown(bar.querySelectorAll("select, label, button:not(.strip-heads *)")).every((box) => box.right <= innerWidth), beside];
+        });
+      });
+      expect(found.flat(), `${fragment} ${width}`).not.toContain(false);
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await open(page, home, `view=experiment&${text}&tone=logprob_change`);
+  const select = page.getByLabel("Heads coloured by");
+  await expect(select.locator("option:checked")).toHaveText("Effect on log-probability");
+  const [wide, natural] = await select.evaluate((one) => {
+    const is = one.getBoundingClientRect().width;
+    one.style.maxWidth = "none";
+    return [is, one.getBoundingClientRect().width];
+  });
+  expect(wide).toBeGreaterThanOrEqual(natural!); // its longest name is whole
+  await open(page, home, "view=overview&sort=repeated_share");
+  const side = page.getByRole("rowheader", { name: "109–120" });
+  expect((await side.boundingBox())!.height).toBeLessThan(24); // one line
 });
 
 test("the readout is whole on a phone", async ({ watched: page, home }) => {

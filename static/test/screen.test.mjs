@@ -159,6 +159,8 @@ test("ticks and numbers are short and say what they mean", () => {
   );
   assert.equal(wordsOf("linear", -3, 4), "linear, −3.00 to 4.00");
   assert.equal(wordsOf("row", 0, 4), "linear in each row, 0 to the row’s largest");
+  assert.equal(wordsOf("linear", -0, 0), "all values are 0");
+  assert.deepEqual(signedTicksOf(0, "linear"), [{ at: 0.5, label: "0" }]);
   assert.deepEqual(
     ticksOf(NaN, "linear").map((t) => t.label),
     ["0"],

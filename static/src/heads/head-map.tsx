@@ -23,7 +23,7 @@ export function HeadMap({ of, onOpen }: { of: HeadNumbers; onOpen: Open }) {
   return (
     <div class="head-map" role="group" aria-label="All heads">
       <div class="wide" tabIndex={0} role="region" aria-label={caption}>
-        <ColourBar {...bar} />
+        {ranked.length > 0 && <ColourBar {...bar} />}
         <table>
           <caption>{caption}</caption>
           <Columns of={["Layer", ...(values[0] ?? []).map((_, k) => `H${k}`)]} />

@@ -103,6 +103,7 @@ function tickLabel(at: number, top: number, scale: Scale): string {
 }
 
 export function signedTicksOf(top: number, scale: Scale): Tick[] {
+  if (!(top > 0)) return [{ at: 0.5, label: "0" }];
   const side = ticksOf(top, scale).at(-1)!.label;
   return [
     { at: 0, label: `−${side}` },
@@ -119,9 +120,11 @@ const KINDS: Record<Scale, string> = {
 };
 // The kind of a scale and its range, in words.
 export const wordsOf = (scale: Scale, low: number, high: number): string =>
-  scale === "row"
-    ? `${KINDS.row}, ${low < 0 ? "± the row’s largest" : "0 to the row’s largest"}`
-    : `${KINDS[scale]}, ${format(low)} to ${format(high)}`;
+  !low && !high
+    ? "all values are 0"
+    : scale === "row"
+      ? `${KINDS.row}, ${low < 0 ? "± the row’s largest" : "0 to the row’s largest"}`
+      : `${KINDS[scale]}, ${format(low)} to ${format(high)}`;
 
 // Three significant digits, without a tail of zeros or an exponent where none is needed.
 export function format(value: number | null | undefined): string {

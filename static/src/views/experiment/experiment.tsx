@@ -37,6 +37,7 @@ import { followedOf } from "../../passes/followed";
 import type { Target } from "../../passes/target";
 import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type HeadTint, type Tone } from "../../passes/tones";
 
+const NO_CHANGE = "None. A change in the last layer changes no map but its own.";
 const CARDS = 3; // masks shown at once
 const FACTOR_MOST = 100;
 
@@ -172,6 +173,8 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
             <RankedHeads
               tint={tint}
               title={TONE_ABOUT[tone].title}
+              none={isEffect(tone) ? "None: all are 0." : NO_CHANGE}
+              busy={waiting !== null}
               edits={edits}
               onOpen={(layer, head) => open(app, layer, head)}
               onToggle={(layer, head) => toggle(app, layer, head)}

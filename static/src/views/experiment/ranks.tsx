@@ -14,12 +14,14 @@ const ESTIMATED = " ≈ is an estimate by the gradient.";
 export function RankedHeads(props: {
   tint: HeadTint;
   title: string;
+  none: string; // in place of the list, if no head has a value
   edits: readonly Edit[];
+  busy: boolean; // the values are of the change before
   onOpen: (layer: number, head: number) => void;
   onToggle: (layer: number, head: number) => void;
   onCompute: (layer: number, head: number) => void; // the exact effect in place of an estimate
 }) {
-  const { tint, edits } = props;
+  const { tint, edits, busy } = props;
   const ranked = tint.values
     .flatMap((row, l) => row.flatMap((value, k) => (value ? [{ l, k, value, size: Math.abs(value) }] : [])))
     .sort((p, q) => q.size - p.size || p.l - q.l || p.k - q.k)
@@ -38,9 +40,7 @@ export function RankedHeads(props: {
   });
   return (
     <Card heading={`Heads by ${tint.bar.label.toLowerCase()}`} note={props.title + (guessed ? ESTIMATED : "")}>
-      {!ranked.length && (
-        <p>{known ? "None. A change in the last layer changes no map but its own." : "Not known yet."}</p>
-      )}
+      {!ranked.length && <p>{known && !busy ? props.none : "Not known yet."}</p>}
       <ol ref={list}>
         {ranked.map(({ l, k, value, size }) => {
           const changed = edits.some((edit) => same(edit, { layer: l, head: k }));
