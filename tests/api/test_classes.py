@@ -16,6 +16,7 @@ import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
+import family_falcon  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
 import family_llama  # noqa: E402
@@ -34,7 +35,7 @@ FAMILIES = {
     "roberta": (family_roberta, dict(types=2)), "electra": (family_electra, {}), "albert": (family_albert, {}),
     "mpnet": (family_mpnet, {}), "deberta": (family_deberta_v2, dict(conv=3)), "esm": (family_esm, {}),
     "modernbert": (family_modernbert, {}), "nomic": (family_nomic_bert, {}),
-    "gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
+    "gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "falcon": (family_falcon, {}), "llama": (family_llama, {}),
     "eurobert": (family_llama, dict(kind="eurobert")),
 }
 # name -> family, its shape, task, classes, more of config.json

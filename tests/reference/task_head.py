@@ -19,7 +19,7 @@ SEQUENCE = {
     "deberta-v2": ("pooler.dense", "gelu", "classifier"),
     "modernbert": ("head.dense", "gelu", "classifier"),
     "eurobert": ("dense", "gelu", "classifier"),
-    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text",
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "falcon", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text",
                      "ministral", "seed_oss", "helium", "glm", "glm4", "phi", "stablelm", "starcoder2"), (None, None, "score")),
 }
 SCORE_TOKENS = ("llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "ministral", "seed_oss", "helium", "glm", "glm4", "phi", "stablelm", "starcoder2")

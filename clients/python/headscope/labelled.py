@@ -31,6 +31,7 @@ _AXES = {
     "head_attributions": ("layer", "head", "token"), "token_attributions": ("token",),
     "source_token_attributions": ("source",), "relevance": ("query", "key"),
     "contacts": ("residue", "other_residue"),
+    "sparse_embedding_ids": ("entry",), "sparse_embedding_weights": ("entry",),
     "logit_attributions_heads": ("layer", "head"), "logit_attributions_feed_forward": ("layer",),
     "changes_hidden": ("state", "token"), "changes_attentions": ("layer", "head"), "changes_similarities": ("layer", "head"),
     "profiles_offsets": ("layer", "head", "offset"), "embedding": ("feature",), "changes_embedding": ("feature",),
