@@ -3,6 +3,17 @@ import type { Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
 import { analysed, chosenThumb, colours, displayOptions, exactFigures, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, thumb, view } from "./viewer";
 
+test("the title of the document names head, text and view", async ({ watched: page, home }) => {
+  await open(page, home, `view=head&layer=1&head=4&text=${encodeURIComponent("A dog saw the cat.")}`);
+  await expect(page).toHaveTitle("Layer 1 · head 4 · “A dog saw the cat.” · Head · headscope");
+  await page.getByRole("combobox", { name: "Layer", exact: true }).selectOption("3");
+  await expect(page).toHaveTitle(/^Layer 3 · head 4/);
+  await page.keyboard.press("1");
+  await expect(page).toHaveTitle("“A dog saw the cat.” · Overview · headscope");
+  await open(page, home, "view=corpus");
+  await expect(page).toHaveTitle("Corpus · headscope");
+});
+
 for (const width of [1280, 390])
   test(`the first text is short, and Head opens on a telling head with every token named: ${width} px`, { tag: width === 390 ? "@slow" : [] }, async ({
     watched: page,

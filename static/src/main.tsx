@@ -13,6 +13,7 @@ import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
 import { isOfText, viewOf } from "./app/views";
+import { capital } from "./app/words";
 import { FocusKeeper } from "./focus";
 import { titleOf } from "./app/selection";
 import { headsOf } from "./heads/heads";
@@ -55,16 +56,21 @@ function Missing() {
   );
 }
 
-const QUOTED = 120; // characters of the text
+const QUOTED = 120, // characters of the text on paper
+  TITLED = 60; // and in the title
 
-// Names what is shown, on paper alone.
-function Printed() {
+// Names what is shown: in the title of the document, and on paper.
+function Named() {
   const app = useApp();
   const { view } = app.state;
-  if (!isOfText(view)) return null;
-  const head = view === "overview" ? "" : `${titleOf(app.selection(app.overview().answer))}${stackNote(app.state)} · `;
-  const quoted = quotedTexts(tokensRequest(app.state), QUOTED);
-  return <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted}`}</p>;
+  const ofText = isOfText(view);
+  const title = ofText && view !== "overview" ? titleOf(app.selection(app.overview().answer)) : "";
+  const head = title && `${title}${stackNote(app.state)} · `;
+  const quoted = (most: number): string => quotedTexts(tokensRequest(app.state), most);
+  useLayoutEffect(() => {
+    document.title = `${ofText ? `${head}${quoted(TITLED)} · ` : ""}${capital(view)} · headscope`;
+  });
+  return ofText ? <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted(QUOTED)}`}</p> : null;
 }
 
 function Frame() {
@@ -93,7 +99,7 @@ function Frame() {
         <Panel />
         <div class="stage" id="stage" tabIndex={-1}>
           <TokenGate />
-          <Printed />
+          <Named />
           <Missing />
           {toured && isOfText(app.state.view) && <Tour onLeave={leaveTour} />}
           <Adopt element={roots[app.state.view]} />
