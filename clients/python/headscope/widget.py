@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class HeadMap(anywidget.AnyWidget):
-    """Every head small, one large. layer, head and pair (query and key, empty for none) follow what is clicked, can be
-    set, and can be observed: map.observe(print, "pair")."""
+    """Every head small, one large. layer, head and pair (query and key, empty for none) follow clicks and arrow
+    keys, can be set, and can be observed: map.observe(print, "pair")."""
 
     _esm = WIDGET
     name = traitlets.Unicode().tag(sync=True)
