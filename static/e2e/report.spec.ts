@@ -229,7 +229,7 @@ test("a figure is printed alone on a page of its size, with its fonts, then the 
     expect(fonts).not.toEqual([]);
     for (const font of fonts) expect(font).toMatch(/ yes +yes +yes +\d+ +\d+$/); // embedded, a subset, with its characters
     const text = execFileSync("pdftotext", [path, "-"], { encoding: "utf8" });
-    for (const words of figure === "figure-2" ? ["Layer 1, head 0", "Layer 11, all heads", "query position"] : ["most pairs of the same token", "the dog 2", "fewest pairs"])
+    for (const words of figure === "figure-2" ? ["Layer 1, head 0", "Layer 11, all heads", "query position"] : ["most pairs of the same token", "the dog 0", "fewest pairs"])
       expect(text).toContain(words);
     expect(text).not.toContain("Summed attention"); // the page's own heading
   }

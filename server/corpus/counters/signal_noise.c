@@ -2,8 +2,8 @@
  * the ratios of its terms.
  *
  * The regressions are of engine/statistics/snr.h. Their sums are kept for each block of neighbouring
- * texts, apart for even and odd texts. Those of null models are kept once. The sums of the network with
- * random weights have the same rows but for nulls. */
+ * texts, apart for even and odd texts. Those of null models are kept once, and those of the
+ * network with random weights, which have no intervals. */
 #include "server/corpus/counters/signal_noise.h"
 
 #include "engine/statistics/blocks.h"
@@ -72,11 +72,17 @@ static const hs_array_row rows[] = {
 static const hs_sums_kind kind = {
     .member = MEMBER, .what = "the sums of signal and noise", .rows = rows, .n_rows = HS__N(rows)};
 
+static const hs_array_row untrained_rows[] = {
+    [TEXTS] = {.unit = "texts", .meaning = "texts"},
+    [XX] = {NULL, {HALF, TERM, TERM}, "pairs", "X'X", HS_REAL},
+    [XY] = {NULL, {HALF, HS_AXIS_LAYER, HS_AXIS_HEAD, TERM}, "pairs", "X'y", HS_REAL},
+    [YY] = {NULL, {HALF, HS_AXIS_LAYER, HS_AXIS_HEAD}, "pairs", "y'y", HS_COUNT},
+};
+
 const hs_sums_kind hs__untrained_noise_sums = {.member = "untrained_" MEMBER,
                                                .what = "the untrained network's sums of signal and noise",
-                                               .rows = rows,
-                                               .n_rows = RATIO,
-                                               .hidden = true};
+                                               .rows = untrained_rows,
+                                               .n_rows = HS__N(untrained_rows)};
 
 /* The full model, then its terms of language, each added last. */
 enum { ALL_TERMS, RATIOS = 1 + HS_SNR_LANGUAGE };
@@ -136,13 +142,19 @@ static int64_t *xy_at(int64_t *words, size_t p, size_t n_maps, size_t map)
     return words + 2 * (p * n_maps + map) * HS_SNR_TERMS;
 }
 
+/* Returns the words that a text adds to. */
+static int64_t *words_of(const hs_sums *s, const hs__text *t)
+{
+    return s->blocks ? hs_blocks_at(s->blocks, t->record.number) : s->words;
+}
+
 /* Adds a text to sums of a kind above. */
 static void text_add(const hs_sums *s, const worker *w, const hs__text *t)
 {
     const size_t half = t->record.number & 1; /* all windows of a record are in one half */
-    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
-    block[s->firsts[TEXTS]]++;
-    reals_add(xx_at(block + s->firsts[XX], half), **hs_snr_text_products(w->texts[t->place], 0), PRODUCTS);
+    int64_t *words = words_of(s, t);
+    words[s->firsts[TEXTS]]++;
+    reals_add(xx_at(words + s->firsts[XX], half), **hs_snr_text_products(w->texts[t->place], 0), PRODUCTS);
 }
 
 /* Adds a head. ret_xy: X'y of all models. */
@@ -151,9 +163,9 @@ static void head_add(const hs_sums *s, const worker *w, const hs__text *t, const
 {
     const size_t half = t->record.number & 1, n_maps = hs_sums_maps(s);
     const uint64_t n = hs_snr_head_find(w->texts[t->place], head->maps.similarity, ret_xy);
-    int64_t *block = hs_blocks_at(s->blocks, t->record.number);
-    reals_add(xy_at(block + s->firsts[XY], half, n_maps, head->map), ret_xy[0], HS_SNR_TERMS);
-    block[s->firsts[YY] + half * n_maps + head->map] += (int64_t)n;
+    int64_t *words = words_of(s, t);
+    reals_add(xy_at(words + s->firsts[XY], half, n_maps, head->map), ret_xy[0], HS_SNR_TERMS);
+    words[s->firsts[YY] + half * n_maps + head->map] += (int64_t)n;
 }
 
 static hs_status start(void *state, hs__text *t, hs_error *err)
@@ -202,7 +214,7 @@ void hs__untrained_noise_head(void *const *states, const hs__text *t, const hs__
 /* Reads n numbers of a row, summed over blocks if it is in them. */
 static void numbers_read(const hs_sums *s, size_t row, size_t first, size_t n, double *ret)
 {
-    const hs_corpus_array array = hs_array_of(rows, row, s->lengths);
+    const hs_corpus_array array = hs_array_of(s->kind->rows, row, s->lengths);
     int64_t count = 0;
     if (array.is_float)
         hs_sums_read(s, &array, first, n, ret);
