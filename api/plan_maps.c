@@ -137,8 +137,9 @@ static void plan_observed(hs_job *job)
     const size_t n_bytes =
         hs_capture_bytes(job->analysis.model->shape, selection, job->texts.text.rows.n_tokens);
     const hs__outputs observing = job->needs.observing;
-    const unsigned kept = hs__outputs_needs(analysis, analysis->outputs & ~observing, job->again).taps,
-                   shown = hs__outputs_needs(analysis, observing, 0).taps;
+    const unsigned kept = hs__outputs_needs(analysis, analysis->outputs & ~observing, job->again).taps;
+    /* A pass shows the lengths of outputs in place of these. */
+    const unsigned shown = hs__outputs_needs(analysis, observing, 0).taps & ~HS_KEEP(HEAD_OUTPUT);
     const hs__measures m = measures_of(job);
     const bool serves = n_bytes <= job->api->options.cache_bytes_max / 2 ||
                         selection->n_layers * selection->n_heads <= job->request->n_threads;
@@ -153,12 +154,12 @@ static void plan_observed(hs_job *job)
     selection->taps = kept | HS_KEEP(COLUMNS); /* a pass needs something to keep */
 }
 
-/* Returns the bytes of the maps that a thread of a pass shows the job's outputs. */
+/* Returns the bytes of the maps, and of the lengths, that a thread of a pass shows the job's outputs. */
 static size_t observed_bytes(const hs_job *job)
 {
     const size_t T = job->texts.text.rows.n_tokens, K = job->selection.n_memory ? job->selection.n_memory : T;
     const unsigned taps = job->observed_taps;
-    return (T * K * ((taps & HS_KEEP(ATTENTION)) != 0) + T * T * ((taps & ~HS_KEEP(ATTENTION)) != 0)) *
+    return (T * K * ((taps & HS_KEEP(ATTENTION)) != 0) + (T * T + T) * ((taps & ~HS_KEEP(ATTENTION)) != 0)) *
            sizeof(float);
 }
 

@@ -248,14 +248,17 @@ static hs_status showing_begin(const pass_part *parts, size_t n, const hs_run_co
     K = K > 0 ? K : T;
     const size_t n_attention = taps & HS_KEEP(ATTENTION) ? n_slots * T * K : 0;
     const size_t n_similarity = taps & ~HS_KEEP(ATTENTION) ? n_slots * T * T : 0;
+    const size_t n_lengths = n_similarity ? n_slots * T : 0;
     shown->parts = parts;
     shown->answers = calloc(n, sizeof *shown->answers);
     shown->maps = hs_runtime_block_take(hs_engine_runtime(parts[0].sequence->model->engine),
-                                        (n_attention + n_similarity) * sizeof *shown->maps, &shown->n_bytes);
+                                        (n_attention + n_similarity + n_lengths) * sizeof *shown->maps,
+                                        &shown->n_bytes);
     if (!shown->answers || !shown->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the maps");
     shown->observer = (hs_observer){.attention = n_attention ? shown->maps : NULL,
                                     .similarity = n_similarity ? shown->maps + n_attention : NULL,
+                                    .lengths = n_lengths ? shown->maps + n_attention + n_similarity : NULL,
                                     .show = head_show,
                                     .context = shown,
                                     .n_threads = n_slots,

@@ -123,6 +123,11 @@ HS_MUST_USE hs_status hs_engine_similarity(const hs_engine *engine, const hs_cap
                                            size_t h, hs_similarity kind, size_t first, size_t n,
                                            float *ret_rows, hs_error *err);
 
+/* Computes the lengths of the outputs that this S is of, ret_lengths [T], with the bits that an hs_observer
+ * gets. The same holds for the capture, errors and threads. */
+HS_MUST_USE hs_status hs_engine_lengths(const hs_engine *engine, const hs_capture *capture, size_t l,
+                                        size_t h, hs_similarity kind, float *ret_lengths, hs_error *err);
+
 /* The same for rows of A: ret_rows [n][K]. The capture keeps QUERY and KEY, and no intervention replaces the
  * head's A. */
 HS_MUST_USE hs_status hs_engine_attention(const hs_engine *engine, const hs_capture *capture, size_t l,

@@ -51,8 +51,7 @@ static hs_status summary_add_head(const hs__answer *a, void *result, size_t at, 
                                   hs_error *err)
 {
     summaries *table = result;
-    return hs_head_summarize(maps->attention, maps->similarity, &table->facts, a->analysis->threshold,
-                             &table->heads[at], err);
+    return hs_head_summarize(maps, &table->facts, a->analysis->threshold, &table->heads[at], err);
 }
 
 static void summary_destroy(void *result)
@@ -93,6 +92,8 @@ static const hs__table_column summary_columns[] = {
     {HS__NUMBER_OF(hs_head_summary, attention_entropy)},
     {HS__NUMBER_OF(hs_head_summary, separator_attention)},
     {HS__NUMBER_OF(hs_head_summary, snr_dprime)},
+    {HS__NUMBER_OF(hs_head_summary, longest_overlap)},
+    {HS__NUMBER_OF(hs_head_summary, participation_ratio)},
     {0},
 };
 
@@ -105,11 +106,13 @@ static const hs__table summary_table = {.kind = HS__TABLE_HEADS,
 static const hs__structure summary_structure = {
     .begin = summary_begin,
     .add_head = summary_add_head,
+    .reads_lengths = true,
     .destroy = summary_destroy,
     .table = &summary_table,
 };
 
-const hs__output hs__output_row_summary = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY),
+const hs__output hs__output_row_summary = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) |
+                                                   HS_KEEP(HEAD_OUTPUT),
                                            .structure = &summary_structure,
                                            .not_cross = HS__TWO_TEXTS};
 

@@ -653,16 +653,25 @@ static hs_status heads_add(const hs__answer *a, const hs__structure *structure, 
 {
     const size_t n_heads = a->analysis->n_heads, n = a->analysis->n_layers * n_heads;
     const hs_tap similarity = hs__answer_similarity(a);
+    float *lengths = structure->reads_lengths ? malloc(a->capture->n_tokens * sizeof *lengths) : NULL;
     hs_status st = HS_OK;
+    if (structure->reads_lengths && !lengths)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the lengths of outputs");
     for (size_t at = 0; at < n && !st && !hs__answer_cancelled(a); at++) {
         const size_t l = at / n_heads, h = at % n_heads;
         const hs_observed_head maps = {
             .attention =
                 a->capture->arrays[HS_TAP_ATTENTION] ? hs__answer_at(a, HS_TAP_ATTENTION, l, h) : NULL,
             .similarity = a->capture->arrays[similarity] ? hs__answer_at(a, similarity, l, h) : NULL,
+            .lengths = lengths,
         };
-        st = structure->add_head(a, result, at, &maps, err);
+        if (lengths)
+            st = hs_engine_lengths(a->model->engine, a->capture, a->layer_at[l], a->head_at[h],
+                                   hs__similarity_kind(a->analysis), lengths, err);
+        if (!st)
+            st = structure->add_head(a, result, at, &maps, err);
     }
+    free(lengths);
     return st;
 }
 

@@ -168,6 +168,7 @@ typedef struct hs__structure {
     hs_status (*add_head)(const hs__answer *answer, void *result, size_t at, const hs_observed_head *maps,
                           hs_error *err);
     hs_status (*end)(const hs__answer *answer, void *result, hs_error *err);
+    bool reads_lengths; /* add_head reads the lengths of outputs; those of kept maps are of HEAD_OUTPUT */
     /* For an array made of each head's maps. Returns the part of head l * n_heads + h. */
     const float *(*part)(const void *result, size_t at);
     void (*destroy)(void *result); /* NULL: the job owns the result */

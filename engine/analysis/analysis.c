@@ -2,6 +2,7 @@
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"
+#include "engine/analysis/longest_pairs.h"
 #include "model/base/clones.h"
 
 #include <math.h>
@@ -391,26 +392,26 @@ static void tally_add(tally *t, const hs_text_facts *text, size_t i, size_t j)
     t->holding[text->first[j]] += !repeated;
 }
 
-static HS_CLONES int block_count(const float *values, size_t n, float maximum, float threshold)
+static HS_CLONES int block_count(const float *values, size_t n, float high)
 {
     int count = 0;
     for (size_t j = 0; j < n; j++)
-        count += values[j] / maximum >= threshold;
+        count += values[j] >= high;
     return count;
 }
 
-static void tally_map(tally *t, const float *similarity, const hs_text_facts *text, float maximum,
-                      float threshold)
+/* Adds the pairs with S of at least `high`; NAN: none. */
+static void tally_map(tally *t, const float *similarity, const hs_text_facts *text, float high)
 {
     const size_t T = text->n_tokens;
     for (size_t i = 0; i < T; i++) {
         if (hs__is_masked(text->masked, i))
             continue;
         const float *row = similarity + i * T;
-        if (!block_count(row + i + 1, T - i - 1, maximum, threshold))
+        if (!block_count(row + i + 1, T - i - 1, high))
             continue;
         for (size_t j = i + 1; j < T; j++)
-            if (row[j] / maximum >= threshold && !hs__is_masked(text->masked, j))
+            if (row[j] >= high && !hs__is_masked(text->masked, j))
                 tally_add(t, text, i, j);
     }
 }
@@ -431,51 +432,138 @@ static void tally_report(const tally *t, size_t n_tokens, hs_head_summary *ret_s
     ret_summary->focal_share = (float)((double)t->holding[focal] / n);
 }
 
-/* ---- signal to noise ---- */
+/* ---- lengths ---- */
 
-/* Returns true for a token that is masked or in no sentence. */
-static inline bool is_left_out(const hs_text_facts *text, size_t i)
+/* Counts the high pairs among n columns of a row that have at least this length. */
+static HS_CLONES size_t long_count(const float *values, const float *lengths, size_t n, float high,
+                                   float least)
 {
-    return hs__is_masked(text->masked, i) || hs__is_masked(text->special, i);
+    int count = 0;
+    for (size_t j = 0; j < n; j++)
+        count += (values[j] >= high) & (lengths[j] >= least);
+    return (size_t)count;
 }
 
-/* Returns d' over all pairs without special tokens, of N = S / m. NAN if there is no spread, which m <= 0
- * implies. */
-static HS_CLONES double dprime(const float *similarity, const hs_text_facts *text, float maximum)
+/* Counts the high pairs that are among these pairs. lengths is 0 for masked tokens. */
+static uint64_t overlap_count(const float *similarity, size_t n_tokens, const float *lengths,
+                              const hs_longest_pairs *pairs, float longest, float high)
+{
+    const double above = nextafter(pairs->cut, INFINITY);
+    uint64_t count = 0;
+    for (size_t i = 0; i < n_tokens && pairs->cut > 0; i++) {
+        const float *row = similarity + i * n_tokens;
+        const size_t first = i + 1, last = pairs->last_column;
+        const size_t end = i < pairs->last_row ? n_tokens : i > pairs->last_row ? first : last + 1;
+        if (!(hs_length_product(lengths[i], longest) >= pairs->cut))
+            continue;
+        count += long_count(row + first, lengths + first, end - first, high,
+                            hs_longest_partner(lengths[i], pairs->cut));
+        if (end < n_tokens)
+            count += long_count(row + end, lengths + end, n_tokens - end, high,
+                                hs_longest_partner(lengths[i], above));
+    }
+    return count;
+}
+
+/* squares is the sum of S^2 above the diagonal; scratch is [3 T]. */
+static void lengths_report(const float *similarity, const float *lengths, const hs_text_facts *text,
+                           float high, double squares, uint32_t *scratch, hs_head_summary *ret_summary)
 {
     const size_t T = text->n_tokens;
-    double n[2] = {0}, sum[2] = {0}, squares[2] = {0}; /* [1] signal, [0] noise */
+    const uint64_t n_pairs = ret_summary->high_pairs;
+    float *unmasked = (float *)(void *)(scratch + 2 * T), longest = 0;
+    for (size_t i = 0; i < T; i++) {
+        unmasked[i] = hs__is_masked(text->masked, i) ? 0 : lengths[i];
+        longest = unmasked[i] > longest ? unmasked[i] : longest;
+    }
+    ret_summary->participation_ratio = (float)hs_participation_ratio(unmasked, T, squares);
+    ret_summary->longest_overlap = NAN;
+    if (n_pairs == 0)
+        return;
+    const hs_longest_pairs pairs = hs_longest_pairs_find(unmasked, T, n_pairs, scratch);
+    const uint64_t n = overlap_count(similarity, T, unmasked, &pairs, longest, high);
+    ret_summary->longest_overlap = (float)((double)n / (double)n_pairs);
+}
+
+/* ---- sums over all pairs ---- */
+
+/* Sums over pairs i < j of values S / scale. All are of pairs without special tokens, but for squares_all,
+ * which is of all unmasked pairs. Signal pairs are repeated or in one sentence. */
+typedef struct pair_sums {
+    double n, sum, squares, n_signal, sum_signal, squares_signal, squares_all;
+} pair_sums;
+
+/* The same of a block of columns. */
+typedef struct column_sums {
+    double sum[HS__BLOCK], squares[HS__BLOCK], n_signal[HS__BLOCK], sum_signal[HS__BLOCK],
+        squares_signal[HS__BLOCK], squares_special[HS__BLOCK]; /* the last one of rows of special tokens */
+} column_sums;
+
+static HS_CLONES void pairs_add(const float *row, const hs_text_facts *text, size_t i, size_t start,
+                                size_t end, float scale, column_sums *c)
+{
+    const int32_t first = text->first[i], sentence = text->sentences[i];
+    for (size_t j = hs__max(i + 1, start); j < end; j++) {
+        const double value = row[j] / scale, square = value * value;
+        const double signal = (text->first[j] == first) | (text->sentences[j] == sentence);
+        c->sum[j - start] += value;
+        c->squares[j - start] += square;
+        c->n_signal[j - start] += signal;
+        c->sum_signal[j - start] += signal * value;
+        c->squares_signal[j - start] += signal * square;
+    }
+}
+
+static HS_CLONES void special_pairs_add(const float *row, size_t i, size_t start, size_t end, float scale,
+                                        column_sums *c)
+{
+    for (size_t j = hs__max(i + 1, start); j < end; j++) {
+        const double value = row[j] / scale;
+        c->squares_special[j - start] += value * value;
+    }
+}
+
+static pair_sums sums_find(const float *similarity, const hs_text_facts *text, float scale)
+{
+    const size_t T = text->n_tokens;
+    pair_sums s = {0};
+    double n_before = 0; /* unmasked tokens before a column that are not special */
     for (size_t start = 0; start < T; start += HS__BLOCK) {
         const size_t end = hs__min(start + HS__BLOCK, T);
-        double column_n[2][HS__BLOCK] = {0}, column_sum[2][HS__BLOCK] = {0},
-               column_squares[2][HS__BLOCK] = {0};
+        column_sums c = {0};
         for (size_t i = 0; i < end; i++) {
-            if (is_left_out(text, i))
+            const float *row = similarity + i * T;
+            if (hs__is_masked(text->masked, i))
                 continue;
-            const int32_t first = text->first[i], sentence = text->sentences[i];
-            for (size_t j = hs__max(i + 1, start); j < end; j++) {
-                const double value = similarity[i * T + j] / maximum;
-                const double signal = (text->first[j] == first) | (text->sentences[j] == sentence);
-                column_n[1][j - start] += signal;
-                column_sum[1][j - start] += signal * value;
-                column_squares[1][j - start] += signal * value * value;
-                column_n[0][j - start] += 1 - signal;
-                column_sum[0][j - start] += (1 - signal) * value;
-                column_squares[0][j - start] += (1 - signal) * value * value;
-            }
+            if (hs__is_masked(text->special, i))
+                special_pairs_add(row, i, start, end, scale, &c);
+            else
+                pairs_add(row, text, i, start, end, scale, &c);
         }
-        for (size_t kind = 0; kind < 2; kind++)
-            for (size_t j = start; j < end; j++) {
-                if (is_left_out(text, j))
-                    continue;
-                n[kind] += column_n[kind][j - start];
-                sum[kind] += column_sum[kind][j - start];
-                squares[kind] += column_squares[kind][j - start];
-            }
+        for (size_t j = start; j < end; j++) {
+            if (hs__is_masked(text->masked, j))
+                continue;
+            s.squares_all += c.squares[j - start] + c.squares_special[j - start];
+            if (hs__is_masked(text->special, j))
+                continue;
+            s.n += n_before++;
+            s.sum += c.sum[j - start];
+            s.squares += c.squares[j - start];
+            s.n_signal += c.n_signal[j - start];
+            s.sum_signal += c.sum_signal[j - start];
+            s.squares_signal += c.squares_signal[j - start];
+        }
     }
-    const double noise_mean = sum[0] / n[0], signal_mean = sum[1] / n[1];
-    const double noise_variance = squares[0] / n[0] - noise_mean * noise_mean;
-    const double signal_variance = squares[1] / n[1] - signal_mean * signal_mean;
+    return s;
+}
+
+/* Returns d' of the sums of N = S / m. NAN if there is no spread. */
+static double dprime(const pair_sums *s)
+{
+    const double n_noise = s->n - s->n_signal;
+    const double noise_mean = (s->sum - s->sum_signal) / n_noise, signal_mean = s->sum_signal / s->n_signal;
+    const double noise_variance = (s->squares - s->squares_signal) / n_noise - noise_mean * noise_mean;
+    const double signal_variance = s->squares_signal / s->n_signal - signal_mean * signal_mean;
     const double variance = (noise_variance + signal_variance) / 2;
     return variance > 0 ? (signal_mean - noise_mean) / sqrt(variance) : NAN;
 }
@@ -527,19 +615,26 @@ static HS_CLONES void attention_report(const float *attention, const hs_text_fac
     ret_summary->separator_attention = (float)(separator_mass / mass);
 }
 
-hs_status hs_head_summarize(const float *attention, const float *similarity, const hs_text_facts *text,
-                            float threshold, hs_head_summary *ret_summary, hs_error *err)
+hs_status hs_head_summarize(const hs_observed_head *maps, const hs_text_facts *text, float threshold,
+                            hs_head_summary *ret_summary, hs_error *err)
 {
-    tally t = {.holding = calloc(text->n_tokens + 1, sizeof *t.holding)};
+    const size_t T = text->n_tokens;
+    const float *similarity = maps->similarity;
+    tally t = {.holding = calloc(T + 1, sizeof *t.holding + 3 * sizeof(uint32_t))};
     if (!t.holding)
-        return hs_fail(err, HS_NO_MEMORY, "no memory to summarise a head over %zu tokens", text->n_tokens);
-    const float maximum = hs_similarity_max(similarity, text->n_tokens, text->masked);
-    if (maximum > 0)
-        tally_map(&t, similarity, text, maximum, threshold);
-    tally_report(&t, text->n_tokens, ret_summary);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to summarise a head over %zu tokens", T);
+    uint32_t *scratch = (uint32_t *)(void *)(t.holding + T + 1);
+    const float maximum = hs_similarity_max(similarity, T, text->masked), scale = maximum > 0 ? maximum : 1;
+    const pair_sums sums = sums_find(similarity, text, scale);
+    const bool has_pairs = maximum > 0 && isfinite(maximum);
+    const float high = has_pairs ? hs__similarity_cut(threshold, maximum) : NAN;
+    tally_map(&t, similarity, text, high);
+    tally_report(&t, T, ret_summary);
+    lengths_report(similarity, maps->lengths, text, high, sums.squares_all * scale * scale, scratch,
+                   ret_summary);
     ret_summary->max_similarity = maximum > -INFINITY ? maximum : NAN;
-    ret_summary->snr_dprime = maximum > 0 ? (float)dprime(similarity, text, maximum) : NAN;
-    attention_report(attention, text, ret_summary);
+    ret_summary->snr_dprime = maximum > 0 ? (float)dprime(&sums) : NAN;
+    attention_report(maps->attention, text, ret_summary);
     free(t.holding);
     return HS_OK;
 }

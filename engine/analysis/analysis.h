@@ -156,6 +156,8 @@ typedef struct hs_head_summary {
     float attention_entropy;   /* mean over rows of -sum_j A_ij ln A_ij */
     float separator_attention; /* fraction of attention on [CLS], [SEP] and sentence ends */
     float snr_dprime; /* docs/reference/formulas.md section 2, "Signal and noise", over this map's pairs */
+    float longest_overlap;     /* of E: pairs among as many of the longest outputs (longest_pairs.h) */
+    float participation_ratio; /* of the outputs of unmasked tokens; NAN if all are 0 */
 } hs_head_summary;
 
 /* Facts of the text that the summary reads; arrays are [T]. */
@@ -168,10 +170,10 @@ typedef struct hs_text_facts {
     const uint8_t *masked;     /* or NULL */
 } hs_text_facts;
 
-/* Computes the figures of one head. Takes scratch from the heap and fails with HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs_head_summarize(const float *attention, const float *similarity,
-                                        const hs_text_facts *text, float threshold,
-                                        hs_head_summary *ret_summary, hs_error *err);
+/* Computes the figures of one head from its attention, similarity and lengths. Takes scratch from the heap
+ * and fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_head_summarize(const hs_observed_head *maps, const hs_text_facts *text,
+                                        float threshold, hs_head_summary *ret_summary, hs_error *err);
 
 /* ---- one head's attention profile ---- */
 

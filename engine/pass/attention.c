@@ -521,12 +521,21 @@ static HS_CLONES const float *centered_rows(const hs__attention_scratch *scratch
     return scratch->values;
 }
 
-static void lengths_find(const float *x, size_t ldx, size_t T, size_t D, float *ret)
+/* Adds squares in lanes, so that compilers vectorise; their order does not depend on the vector width. */
+static HS_CLONES void lengths_find(const float *x, size_t ldx, size_t T, size_t D, float *ret)
 {
+    enum { LANES = 8 };
     for (size_t t = 0; t < T; t++) {
-        double sum = 0;
-        for (size_t i = 0; i < D; i++)
-            sum += (double)x[t * ldx + i] * (double)x[t * ldx + i];
+        const float *row = x + t * ldx;
+        double lanes[LANES] = {0}, sum = 0;
+        size_t first = 0;
+        for (; first + LANES <= D; first += LANES)
+            for (size_t k = 0; k < LANES; k++)
+                lanes[k] += (double)row[first + k] * (double)row[first + k];
+        for (; first < D; first++)
+            sum += (double)row[first] * (double)row[first];
+        for (size_t k = 0; k < LANES; k++)
+            sum += lanes[k];
         ret[t] = (float)sqrt(sum);
     }
 }
@@ -647,20 +656,39 @@ void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs
 
 /* ---- some rows of a map, from what a pass has kept of a head ---- */
 
+/* Returns the rows that a similarity is of, *ret_step floats apart: the head's outputs, or their images in
+ * the memory of V. */
+static const float *measured_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                                  const hs__head *head, hs_similarity kind, size_t *ret_step)
+{
+    const float *x = head->context;
+    size_t ldx = head->context_step;
+    if (kind.residual) {
+        x = residual_rows(kernels, scratch, head, head->T, x, ldx);
+        ldx = head->D;
+    }
+    if (kind.centered) {
+        x = centered_rows(scratch, head->T, head->D, x, ldx);
+        ldx = head->D;
+    }
+    *ret_step = ldx;
+    return x;
+}
+
+void hs__similarity_lengths(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                            const hs__head *head, hs_similarity kind, float *ret_lengths)
+{
+    size_t ldx;
+    const float *x = measured_rows(kernels, scratch, head, kind, &ldx);
+    lengths_find(x, ldx, head->T, head->D, ret_lengths);
+}
+
 void hs__similarity_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                          const hs__head *head, hs_similarity kind, size_t first, size_t n, float *ret_rows)
 {
     const size_t T = head->T, D = head->D, panel = kernels->panel;
-    const float *x = head->context;
-    size_t ldx = head->context_step;
-    if (kind.residual) {
-        x = residual_rows(kernels, scratch, head, T, x, ldx);
-        ldx = D;
-    }
-    if (kind.centered) {
-        x = centered_rows(scratch, T, D, x, ldx);
-        ldx = D;
-    }
+    size_t ldx;
+    const float *x = measured_rows(kernels, scratch, head, kind, &ldx);
     kernels->pack(D, T, x, 1, ldx, scratch->keys);
     for (size_t c = first / panel * panel; c < T; c += panel) {
         const size_t width = T - c < panel ? T - c : panel, above = c + width - first;

@@ -43,25 +43,53 @@ static void *scratch_create(const hs_engine *engine, const hs_capture *capture,
     return arena.base;
 }
 
+/* Sets the outputs of a head, and the factor that takes them to the hidden state. */
+static hs_status outputs_place(const hs_engine *engine, const hs_capture *capture, size_t l, size_t h,
+                               hs_similarity kind, hs__head *ret_head, hs_error *err)
+{
+    const size_t block = block_of(engine, capture, l), D = engine->shape.head_width;
+    const hs_status st = kind.residual ? hs__residual_make(engine->residual, block, err) : HS_OK;
+    if (st)
+        return st;
+    *ret_head = (hs__head){.T = capture->n_tokens,
+                           .K = capture->n_keys,
+                           .D = D,
+                           .context = hs_capture_at(capture, HS_TAP_HEAD_OUTPUT, l, h),
+                           .context_step = D};
+    if (kind.residual)
+        ret_head->residual = hs__residual_at(engine->residual, block, capture->heads[h]);
+    return HS_OK;
+}
+
 hs_status hs_engine_similarity(const hs_engine *engine, const hs_capture *capture, size_t l, size_t h,
                                hs_similarity kind, size_t first, size_t n, float *ret_rows, hs_error *err)
 {
-    const size_t block = block_of(engine, capture, l), D = engine->shape.head_width;
-    hs_status st = kind.residual ? hs__residual_make(engine->residual, block, err) : HS_OK;
+    hs__head head;
+    const hs_status st = outputs_place(engine, capture, l, h, kind, &head, err);
     if (st)
         return st;
     hs__attention_scratch scratch;
     void *memory = scratch_create(engine, capture, &scratch, err);
     if (!memory)
         return HS_NO_MEMORY;
-    hs__head head = {.T = capture->n_tokens,
-                     .K = capture->n_keys,
-                     .D = D,
-                     .context = hs_capture_at(capture, HS_TAP_HEAD_OUTPUT, l, h),
-                     .context_step = D};
-    if (kind.residual)
-        head.residual = hs__residual_at(engine->residual, block, capture->heads[h]);
     hs__similarity_rows(engine->kernels, &scratch, &head, kind, first, n, ret_rows);
+    free(memory);
+    return HS_OK;
+}
+
+hs_status hs_engine_lengths(const hs_engine *engine, const hs_capture *capture, size_t l, size_t h,
+                            hs_similarity kind, float *ret_lengths, hs_error *err)
+{
+    hs__head head;
+    const hs_status st = outputs_place(engine, capture, l, h, kind, &head, err);
+    if (st)
+        return st;
+    hs__attention_scratch scratch = {0};
+    const bool plain = !kind.residual && !kind.centered;
+    void *memory = plain ? NULL : scratch_create(engine, capture, &scratch, err);
+    if (!plain && !memory)
+        return HS_NO_MEMORY;
+    hs__similarity_lengths(engine->kernels, &scratch, &head, kind, ret_lengths);
     free(memory);
     return HS_OK;
 }

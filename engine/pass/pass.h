@@ -262,6 +262,10 @@ void hs__attend(const hs__kernels *kernels, const hs__sharing *sharing, const hs
  * which what is above the map's diagonal is set. Rows have the bits of hs__attend. */
 void hs__similarity_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                          const hs__head *head, hs_similarity kind, size_t first, size_t n, float *ret_rows);
+/* Computes the lengths of the outputs that a similarity is of, ret_lengths [T], with the bits that an
+ * observer sees. scratch is not read for plain outputs. */
+void hs__similarity_lengths(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                            const hs__head *head, hs_similarity kind, float *ret_lengths);
 /* Computes rows [first, first + n) of A from q and k as the scores read them: ret_rows [n][K], with the
  * bits of hs__attend. No tap is kept, and no intervention replaces A. */
 void hs__attention_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,

@@ -1,7 +1,8 @@
-/* longest_outputs.c - finds the n-th largest product of two lengths, and counts the pairs from it on. */
+/* longest_outputs.c - counts the pairs of a head's longest outputs, and correlates S with their lengths. */
 #include "engine/statistics/longest_outputs.h"
 
 #include "engine/analysis/analysis.h"
+#include "engine/analysis/longest_pairs.h"
 #include "engine/arena.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ typedef struct text {
 struct hs_longest {
     text texts[HS_CORPUS_BATCH];
     uint8_t *ends;                            /* [tokens_max] */
-    double *lengths, *sorted;                 /* [tokens_max] */
+    uint32_t *sorting;                        /* [2 tokens_max] */
     uint32_t *distances, *ordinary, *holding; /* [tokens_max]; pairs that hold an id, at its first position */
 };
 
@@ -30,8 +31,7 @@ static void layout(hs_longest *l, size_t tokens_max, hs__arena *arena)
         l->texts[k].special = hs__arena_take(arena, tokens_max);
     }
     l->ends = hs__arena_take(arena, tokens_max);
-    l->lengths = hs__arena_take(arena, tokens_max * sizeof *l->lengths);
-    l->sorted = hs__arena_take(arena, tokens_max * sizeof *l->sorted);
+    l->sorting = hs__arena_take(arena, 2 * tokens_max * sizeof *l->sorting);
     l->distances = hs__arena_take(arena, tokens_max * sizeof *l->distances);
     l->ordinary = hs__arena_take(arena, tokens_max * sizeof *l->ordinary);
     l->holding = hs__arena_take(arena, tokens_max * sizeof *l->holding);
@@ -71,50 +71,6 @@ void hs_longest_text_find(hs_longest *longest, size_t k, const hs_corpus_text *f
     hs_sentences_find(longest->ends, from->texts, from->special, from->n_tokens, to->sentences);
 }
 
-/* ---- lengths ---- */
-
-static int larger_first(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
-/* Counts the pairs of descending lengths whose product is at least this. */
-static uint64_t pairs_from(const double *sorted, size_t n, double product)
-{
-    uint64_t count = 0;
-    size_t end = n; /* sorted[i] * sorted[j] reaches the product for j < end */
-    for (size_t i = 0; i < end; i++) {
-        while (end > i + 1 && sorted[i] * sorted[end - 1] < product)
-            end--;
-        count += end - (i + 1);
-    }
-    return count;
-}
-
-/* Returns the n_pairs-th largest product of two of the lengths. Positive doubles are ordered as their bits
- * are. */
-static double cut_find(hs_longest *l, size_t n, uint64_t n_pairs)
-{
-    uint64_t low = 0, high; /* at least n_pairs products reach low */
-    memcpy(l->sorted, l->lengths, n * sizeof *l->sorted);
-    qsort(l->sorted, n, sizeof *l->sorted, larger_first);
-    const double most = l->sorted[0] * l->sorted[1];
-    memcpy(&high, &most, sizeof high);
-    while (low < high) {
-        const uint64_t middle = low + (high - low + 1) / 2;
-        double product;
-        memcpy(&product, &middle, sizeof product);
-        if (pairs_from(l->sorted, n, product) >= n_pairs)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    double cut;
-    memcpy(&cut, &low, sizeof cut);
-    return cut;
-}
-
 /* ---- pairs ---- */
 
 static void pair_add(hs_longest *l, const text *t, size_t i, size_t j, hs_corpus_observation *o)
@@ -133,18 +89,16 @@ static void pair_add(hs_longest *l, const text *t, size_t i, size_t j, hs_corpus
     o->distance_sum += j - i;
 }
 
-/* Adds n_pairs pairs from the product `cut` on, of which l->sorted has the lengths. */
-static void pairs_add(hs_longest *l, const text *t, const hs_longest_maps *m, double cut, uint64_t n_pairs,
+/* Adds the n_pairs pairs of the longest outputs. */
+static void pairs_add(hs_longest *l, const text *t, const hs_longest_maps *m, uint64_t n_pairs,
                       hs_longest_head *ret)
 {
     const size_t n = t->n_tokens;
-    uint64_t n_equal = n_pairs - pairs_from(l->sorted, n, nextafter(cut, INFINITY)); /* of this product */
+    const hs_longest_pairs pairs = hs_longest_pairs_find(m->lengths, n, n_pairs, l->sorting);
     for (size_t i = 0; i < n; i++)
         for (size_t j = i + 1; j < n; j++) {
-            const double product = l->lengths[i] * l->lengths[j];
-            if (product < cut || (product == cut && !n_equal))
+            if (!hs_longest_pairs_has(&pairs, i, j, hs_length_product(m->lengths[i], m->lengths[j])))
                 continue;
-            n_equal -= product == cut;
             pair_add(l, t, i, j, &ret->observation);
             ret->overlap += m->levels[i * m->stride + j] > m->threshold;
         }
@@ -165,29 +119,25 @@ static void focal_find(const hs_longest *l, size_t n, hs_longest_head *ret)
 
 /* ---- the whole map ---- */
 
-/* Finds how much of S is lengths, and how many directions the outputs take: the squares of O O' add up to
- * those of O'O. */
-static void map_find(const hs_longest *l, const float *similarity, size_t n, hs_longest_head *ret)
+/* Finds how much of S is lengths, and how many directions the outputs take. */
+static void map_find(const hs_longest_maps *m, size_t n, hs_longest_head *ret)
 {
-    double s = 0, r = 0, ss = 0, rr = 0, sr = 0, trace = 0, squares = 0;
+    double s = 0, r = 0, ss = 0, rr = 0, sr = 0;
     const double n_pairs = (double)hs_pairs_of(n);
-    for (size_t i = 0; i < n; i++) {
-        const double square = l->lengths[i] * l->lengths[i];
-        trace += square;
-        squares += square * square;
+    for (size_t i = 0; i < n; i++)
         for (size_t j = i + 1; j < n; j++) {
-            const double x = (double)similarity[i * n + j], y = l->lengths[i] * l->lengths[j];
+            const double x = (double)m->similarity[i * n + j],
+                         y = hs_length_product(m->lengths[i], m->lengths[j]);
             s += x;
             r += y;
             ss += x * x;
             rr += y * y;
             sr += x * y;
         }
-    }
     const double var_s = ss - s * s / n_pairs, var_r = rr - r * r / n_pairs, cov = sr - s * r / n_pairs;
     const bool varies = n > 1 && var_s > 1e-12 * ss && var_r > 1e-12 * rr;
     ret->r2 = varies ? cov * cov / (var_s * var_r) : (double)NAN;
-    ret->participation = trace > 0 ? trace * trace / (squares + 2 * ss) : (double)NAN;
+    ret->participation = hs_participation_ratio(m->lengths, n, ss);
 }
 
 void hs_longest_head_find(hs_longest *l, size_t k, const hs_longest_maps *maps, uint64_t n_high,
@@ -199,10 +149,8 @@ void hs_longest_head_find(hs_longest *l, size_t k, const hs_longest_maps *maps, 
     memset(l->distances, 0, n * sizeof *l->distances);
     memset(l->ordinary, 0, n * sizeof *l->ordinary);
     memset(l->holding, 0, n * sizeof *l->holding);
-    for (size_t i = 0; i < n; i++)
-        l->lengths[i] = (double)maps->lengths[i];
     if (n_high)
-        pairs_add(l, t, maps, cut_find(l, n, n_high), n_high, ret);
+        pairs_add(l, t, maps, n_high, ret);
     focal_find(l, n, ret);
-    map_find(l, maps->similarity, n, ret);
+    map_find(maps, n, ret);
 }

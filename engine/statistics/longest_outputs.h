@@ -1,8 +1,5 @@
-/* longest_outputs.h - the pairs of a head's longest outputs, as many as it has high pairs.
- *
- * S_ij is |o_i| |o_j| times a cosine. Where lengths differ much, high pairs are those of the longest outputs
- * whatever their directions. So the pairs with the largest |o_i| |o_j| are a control: what they show as well,
- * lengths explain. Where products are equal, the pairs that come first in the text are taken. */
+/* longest_outputs.h - figures of the pairs of a head's longest outputs (longest_pairs.h), as many as it has
+ * high pairs. Lengths explain what these pairs show as well. */
 #pragma once
 
 #include "engine/statistics/statistics.h"

@@ -69,6 +69,32 @@ test("head: centred similarities in readout, figures, address and requests", asy
   await expect(page.getByLabel("Centre outputs")).toBeChecked();
 });
 
+test("head: says how many high pairs are those of the longest outputs", async ({ watched: page, home, request }) => {
+  const ofHead = `view=head&layer=1&head=4&text=${encodeURIComponent(TEXT)}`;
+  const sentence = page.getByText("of the high pairs are those of the longest outputs.");
+  const shareAt = async (body: object): Promise<string> => {
+    const { summary } = await ask(request, home, { layers: [1], heads: [4], outputs: ["summary"], ...body });
+    const share = summary[0][0].longest_overlap;
+    return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}\u00a0% of`;
+  };
+  const [plain, strict, centred] = await Promise.all([{}, { threshold: 0.6 }, { center: "text" }].map(shareAt));
+  expect(new Set([plain, strict, centred]).size).toBe(3);
+  await open(page, home, ofHead);
+  await expect(sentence).toContainText(plain);
+  await page.getByRole("button", { name: "What is: Pairs of the longest outputs?" }).click();
+  await expect(page.locator(".explain-sheet").getByText("largest product of the lengths")).toBeVisible();
+  await open(page, home, `${ofHead}&tau=0.6`);
+  await expect(sentence).toContainText(strict);
+  await open(page, home, `${ofHead}&center=1`);
+  await expect(sentence).toContainText(centred);
+  await open(page, home, `${ofHead}&space=residual`);
+  await expect(exactFigures(page)).toBeVisible();
+  await expect(sentence).toBeHidden();
+  await open(page, home, "view=head&layer=1&head=4&text=");
+  await expect(figure(page, "High pairs").getByRole("definition")).toHaveText("0");
+  await expect(sentence).toBeHidden();
+});
+
 test("text: the lists follow the weights and the space; pairs keep the plain ones", async ({ watched: page, home, request }) => {
   await open(page, home, `view=text&sel=2&weigh=1&space=residual&relation=to&${QUERY}`);
   const answer = await ask(request, home, { outputs: ["weighted_norms", "similarities"], similarity_space: "residual", normalize: "max" });

@@ -2,6 +2,7 @@
  * loop. */
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"
+#include "engine/analysis/longest_pairs.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"
 
@@ -48,6 +49,15 @@ static float *attention_make(size_t n, uint32_t seed)
     }
     map[n > 1] = 0; /* an attention that underflowed */
     return map;
+}
+
+/* Few different lengths, so that there are ties among their products. */
+static float *lengths_make(size_t n, uint32_t seed)
+{
+    float *made = calloc(n, sizeof *made);
+    for (size_t i = 0; i < n; i++)
+        made[i] = (float)(1 + random_next(&seed) % 6) * 0.7f;
+    return made;
 }
 
 enum { MASK_NONE, MASK_SPECIAL, MASK_SOME, MASK_ALL, N_MASKS };
@@ -435,7 +445,8 @@ static hs_status call_summary(const scene *s)
     const hs_text_facts facts = {s->capture.n_tokens, zeros, zeros, separators, NULL, NULL};
     hs_head_summary summary;
     const float *map = s->capture.arrays[HS_TAP_SIMILARITY];
-    return hs_head_summarize(map, map, &facts, 0.3f, &summary, NULL);
+    const hs_observed_head maps = {.attention = map, .similarity = map, .lengths = map};
+    return hs_head_summarize(&maps, &facts, 0.3f, &summary, NULL);
 }
 
 static hs_status (*const calls[])(const scene *s) = {call_pairs, call_pool, call_segments, call_summary};
@@ -717,9 +728,48 @@ static void text_make(text *t, size_t n, int mask)
     t->facts = (hs_text_facts){n, t->first, t->sentences, t->separators, NULL, mask_make(mask, n, t->masked)};
 }
 
-/* The same figures, each by its own loop over all pairs. */
-static hs_head_summary naive_summary(const float *a, const float *s, const text *t, float threshold)
+/* Returns true if fewer than n_pairs pairs of unmasked tokens have a larger product of lengths, or come
+ * before (i, j) in the text with the same. */
+static bool is_longest(const float *o, const text *t, size_t i, size_t j, double n_pairs)
 {
+    const size_t n = t->facts.n_tokens;
+    double before = 0;
+    for (size_t k = 0; k < n; k++)
+        for (size_t m = k + 1; m < n; m++) {
+            const double product = (double)o[k] * (double)o[m], own = (double)o[i] * (double)o[j];
+            if (!is_out(t->facts.masked, k) && !is_out(t->facts.masked, m))
+                before += product > own || (product == own && k * n + m < i * n + j);
+        }
+    return before < n_pairs;
+}
+
+/* Adds the two figures of lengths. */
+static void naive_lengths(const hs_observed_head *maps, const text *t, float threshold, hs_head_summary *to)
+{
+    const float *o = maps->lengths, *s = maps->similarity;
+    const uint8_t *masked = t->facts.masked;
+    const size_t n = t->facts.n_tokens;
+    double overlap = 0, trace = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double square = is_out(masked, i) ? 0 : (double)o[i] * (double)o[i];
+        trace += square;
+        squares += square * square;
+        for (size_t j = i + 1; j < n; j++) {
+            if (is_out(masked, i) || is_out(masked, j))
+                continue;
+            squares += 2 * (double)s[i * n + j] * (double)s[i * n + j];
+            if (s[i * n + j] / to->max_similarity >= threshold && to->max_similarity > 0)
+                overlap += is_longest(o, t, i, j, (double)to->high_pairs);
+        }
+    }
+    to->longest_overlap = to->high_pairs ? (float)(overlap / (double)to->high_pairs) : NAN;
+    to->participation_ratio = (float)(trace * trace / squares);
+}
+
+/* The same figures, each by its own loop over all pairs. */
+static hs_head_summary naive_summary(const hs_observed_head *maps, const text *t, float threshold)
+{
+    const float *a = maps->attention, *s = maps->similarity;
     const size_t n = t->facts.n_tokens;
     const uint8_t *masked = t->facts.masked;
     const float m = naive_max(s, n, masked);
@@ -771,7 +821,7 @@ static hs_head_summary naive_summary(const float *a, const float *s, const text 
         rows += !is_out(masked, i);
     }
     const double spread = sqrt((squares[0] / counts[0] + squares[1] / counts[1]) / 2);
-    return (hs_head_summary){
+    hs_head_summary summary = {
         .max_similarity = m > -INFINITY ? m : NAN,
         .high_pairs = (uint64_t)pairs,
         .repeated_share = (float)(repeated / pairs),
@@ -785,6 +835,8 @@ static hs_head_summary naive_summary(const float *a, const float *s, const text 
         .snr_dprime =
             m > 0 && spread > 0 ? (float)((sums[1] / counts[1] - sums[0] / counts[0]) / spread) : NAN,
     };
+    naive_lengths(maps, t, threshold, &summary);
+    return summary;
 }
 
 static void assert_same_summary(const hs_head_summary *actual, const hs_head_summary *expected)
@@ -800,12 +852,17 @@ static void assert_same_summary(const hs_head_summary *actual, const hs_head_sum
     assert_close(actual->attention_entropy, expected->attention_entropy, 2e-6);
     assert_close(actual->separator_attention, expected->separator_attention, 2e-6);
     assert_close(actual->snr_dprime, expected->snr_dprime, 2e-6);
+    assert_close(actual->longest_overlap, expected->longest_overlap, 0);
+    assert_close(actual->participation_ratio, expected->participation_ratio, 2e-6);
 }
 
 START_TEST(summary_is_that_of_naive_loops)
 {
     const size_t n = lengths[_i];
     float *s = similarity_make(n, 21), *a = attention_make(n, 22), *negative = calloc(n * n, sizeof *s);
+    float *o = lengths_make(n, 25);
+    const hs_observed_head positives = {.attention = a, .similarity = s, .lengths = o},
+                           negatives = {.attention = a, .similarity = negative, .lengths = o};
     for (size_t k = 0; k < n * n; k++)
         negative[k] = -1;
     for (int kind = 0; kind < N_MASKS; kind++)
@@ -813,16 +870,17 @@ START_TEST(summary_is_that_of_naive_loops)
             text t;
             text_make(&t, n, kind);
             hs_head_summary actual;
-            ck_assert_int_eq(hs_head_summarize(a, s, &t.facts, thresholds[k], &actual, NULL), HS_OK);
-            hs_head_summary expected = naive_summary(a, s, &t, thresholds[k]);
+            ck_assert_int_eq(hs_head_summarize(&positives, &t.facts, thresholds[k], &actual, NULL), HS_OK);
+            hs_head_summary expected = naive_summary(&positives, &t, thresholds[k]);
             assert_same_summary(&actual, &expected);
-            ck_assert_int_eq(hs_head_summarize(a, negative, &t.facts, thresholds[k], &actual, NULL), HS_OK);
-            expected = naive_summary(a, negative, &t, thresholds[k]);
+            ck_assert_int_eq(hs_head_summarize(&negatives, &t.facts, thresholds[k], &actual, NULL), HS_OK);
+            expected = naive_summary(&negatives, &t, thresholds[k]);
             assert_same_summary(&actual, &expected);
         }
     free(s);
     free(a);
     free(negative);
+    free(o);
 }
 END_TEST
 
@@ -830,25 +888,89 @@ END_TEST
 START_TEST(rows_without_unmasked_attention_have_no_entropy)
 {
     enum { N = 6 };
-    float *s = similarity_make(N, 23), *a = attention_make(N, 24);
+    float *s = similarity_make(N, 23), *a = attention_make(N, 24), *o = lengths_make(N, 26);
+    const hs_observed_head maps = {.attention = a, .similarity = s, .lengths = o};
     text t;
     text_make(&t, N, MASK_SPECIAL);
     for (size_t j = 0; j < N; j++)
         a[2 * N + j] = j == 0;
     hs_head_summary actual;
-    ck_assert_int_eq(hs_head_summarize(a, s, &t.facts, 0.3f, &actual, NULL), HS_OK);
-    const hs_head_summary expected = naive_summary(a, s, &t, 0.3f);
+    ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &actual, NULL), HS_OK);
+    const hs_head_summary expected = naive_summary(&maps, &t, 0.3f);
     ck_assert(expected.attention_entropy > 0);
     assert_same_summary(&actual, &expected);
     free(s);
     free(a);
+    free(o);
+}
+END_TEST
+
+/* Constant outputs: of equal products the first ones in the text are taken, and there is one direction. */
+START_TEST(lengths_of_unusual_outputs)
+{
+    enum { N = 4 };
+    float s[N * N] = {0}, a[N * N] = {0}, o[N] = {1, 1, 1, 1};
+    const hs_observed_head maps = {.attention = a, .similarity = s, .lengths = o};
+    text t;
+    hs_head_summary summary;
+    text_make(&t, N, MASK_NONE);
+    for (size_t k = 0; k < N * N; k++)
+        s[k] = 1;
+    ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &summary, NULL), HS_OK);
+    ck_assert(summary.longest_overlap == 1 && summary.participation_ratio == 1);
+    s[0 * N + 1] = s[0 * N + 2] = 0.1f; /* four high pairs; the first four are (0, 1) to (1, 2) */
+    ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &summary, NULL), HS_OK);
+    ck_assert(summary.high_pairs == 4 && summary.longest_overlap == 0.5f);
+    for (size_t i = 0; i < N; i++)
+        o[i] = i == 2 ? NAN : INFINITY;
+    ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &summary, NULL), HS_OK);
+    ck_assert(isnan(summary.participation_ratio));
+    memset(s, 0, sizeof s);
+    memset(o, 0, sizeof o);
+    ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &summary, NULL), HS_OK);
+    ck_assert(isnan(summary.longest_overlap) && isnan(summary.participation_ratio));
+    o[0] = 3;
+    text_make(&t, 1, MASK_NONE);
+    ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &summary, NULL), HS_OK);
+    ck_assert(isnan(summary.longest_overlap) && summary.participation_ratio == 1);
+}
+END_TEST
+
+/* Any number of pairs, of lengths that are all different or nearly all the same. */
+START_TEST(longest_pairs_are_those_of_a_full_sort)
+{
+    enum { N = 60, PAIRS = N * (N - 1) / 2 };
+    uint32_t seed = 31, scratch[2 * N];
+    float o[N];
+    for (size_t i = 0; i < N; i++)
+        o[i] = _i ? 1 + (float)(random_next(&seed) % 3) * 1e-6f : (float)random_next(&seed);
+    for (uint64_t n_pairs = 1; n_pairs <= PAIRS; n_pairs += n_pairs < 40 ? 1 : 97) {
+        const hs_longest_pairs pairs = hs_longest_pairs_find(o, N, n_pairs, scratch);
+        uint64_t n = 0, n_larger = 0;
+        double least = INFINITY;
+        for (size_t i = 0; i < N; i++)
+            for (size_t j = i + 1; j < N; j++) {
+                const double product = hs_length_product(o[i], o[j]);
+                n_larger += product > pairs.cut;
+                n += hs_longest_pairs_has(&pairs, i, j, product);
+                least = hs_longest_pairs_has(&pairs, i, j, product) ? fmin(least, product) : least;
+            }
+        ck_assert_uint_eq(n, n_pairs);
+        ck_assert(n_larger < n_pairs && least == pairs.cut);
+        for (size_t i = 0; i < N; i++) {
+            const float partner = hs_longest_partner(o[i], pairs.cut);
+            ck_assert(hs_length_product(o[i], partner) >= pairs.cut &&
+                      hs_length_product(o[i], nextafterf(partner, 0)) < pairs.cut);
+        }
+    }
 }
 END_TEST
 
 START_TEST(focal_ties_go_to_the_first_in_the_text)
 {
     /* pairs (0, 1) and (2, 3): every token is in one; a repeated pair counts its id once */
-    float s[16] = {0}, a[16];
+    float s[16] = {0}, a[16], o[4] = {1, 2, 3, 4};
+    const hs_observed_head maps = {.attention = a, .similarity = s, .lengths = o};
     s[0 * 4 + 1] = s[1 * 4 + 0] = s[2 * 4 + 3] = s[3 * 4 + 2] = 2;
     for (size_t k = 0; k < 16; k++)
         a[k] = 0.25f;
@@ -862,7 +984,7 @@ START_TEST(focal_ties_go_to_the_first_in_the_text)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         hs_repeats_find(cases[c].ids, 4, t.first);
         hs_head_summary summary;
-        ck_assert_int_eq(hs_head_summarize(a, s, &t.facts, 0.3f, &summary, NULL), HS_OK);
+        ck_assert_int_eq(hs_head_summarize(&maps, &t.facts, 0.3f, &summary, NULL), HS_OK);
         ck_assert_int_eq(summary.focal_token, cases[c].focal);
         ck_assert(summary.focal_share == cases[c].share);
         assert_close(summary.attention_entropy, log(4), 1e-6);
@@ -895,6 +1017,8 @@ int main(void)
     LOOP(summary_is_that_of_naive_loops, lengths);
     tcase_add_test(tc, rows_without_unmasked_attention_have_no_entropy);
     tcase_add_test(tc, focal_ties_go_to_the_first_in_the_text);
+    tcase_add_test(tc, lengths_of_unusual_outputs);
+    tcase_add_loop_test(tc, longest_pairs_are_those_of_a_full_sort, 0, 2);
     suite_add_tcase(suite, tc);
     return tests_run(suite);
 }

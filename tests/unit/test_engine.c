@@ -235,20 +235,28 @@ END_TEST
 /* The maps that an observer got. */
 typedef struct shown {
     const texts *expected;
-    hs_tap similarity;
-    size_t head_width, n, n_wrong;
+    const hs_engine *engine;
+    hs_similarity kind;
+    size_t n, n_wrong;
 } shown;
 
-/* Compares lengths with those of plain outputs O [T][d]; of others, no similarity exceeds the product of two.
- */
-static void lengths_compare(shown *seen, const float *output, const float *similarity, size_t T,
-                            const float *lengths)
+/* Compares lengths with those of the capture's outputs: plain ones are roots of sums of squares; of others,
+ * no similarity exceeds the product of two. */
+static void lengths_compare(shown *seen, const hs_capture *c, size_t l, size_t h, const float *lengths)
 {
+    const bool plain = !seen->kind.residual && !seen->kind.centered;
+    const size_t T = c->n_tokens, D = c->head_width;
+    const float *output = hs_capture_at(c, HS_TAP_HEAD_OUTPUT, l, h),
+                *similarity = hs_capture_at(c, hs_similarity_tap(seen->kind), l, h);
+    float *again = malloc(T * sizeof *again);
+    ck_assert_int_eq(hs_engine_lengths(seen->engine, c, l, h, seen->kind, again, NULL), HS_OK);
+    seen->n_wrong += memcmp(again, lengths, T * sizeof *again) != 0;
+    free(again);
     for (size_t i = 0; i < T; i++) {
         double square = 0;
-        for (size_t d = 0; d < seen->head_width; d++)
-            square += (double)output[i * seen->head_width + d] * (double)output[i * seen->head_width + d];
-        seen->n_wrong += seen->similarity == HS_TAP_SIMILARITY && lengths[i] != (float)sqrt(square);
+        for (size_t d = 0; d < D; d++)
+            square += (double)output[i * D + d] * (double)output[i * D + d];
+        seen->n_wrong += plain && fabs((double)lengths[i] - sqrt(square)) > 1e-7 * sqrt(square);
         for (size_t j = 0; j < i; j++)
             seen->n_wrong += fabsf(similarity[i * T + j]) > lengths[i] * lengths[j] * 1.0001F + 1e-6F;
     }
@@ -262,11 +270,11 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
     seen->n_wrong += seen->n++ != (l * c->n_heads + h) * TEXTS + s;
     seen->n_wrong +=
         memcmp(head->attention, hs_capture_at(c, HS_TAP_ATTENTION, l, h), T * T * sizeof(float)) != 0;
-    const float *similarity = hs_capture_at(c, seen->similarity, l, h);
+    const float *similarity = hs_capture_at(c, hs_similarity_tap(seen->kind), l, h);
     for (size_t i = 0; i < T; i++)
         for (size_t j = i + 1; j < T; j++)
             seen->n_wrong += head->similarity[i * T + j] != similarity[i * T + j];
-    lengths_compare(seen, hs_capture_at(c, HS_TAP_HEAD_OUTPUT, l, h), similarity, T, head->lengths);
+    lengths_compare(seen, c, l, h, head->lengths);
     seen->n_wrong += memcmp(head->columns, hs_capture_at(c, HS_TAP_COLUMNS, l, h), T * sizeof(float)) != 0;
 }
 
@@ -298,9 +306,7 @@ START_TEST(observers_are_shown_what_captures_would_keep)
         n_tokens += T;
     }
     float *maps = malloc(2 * (T_max * T_max + T_max) * sizeof *maps);
-    shown seen = {.expected = &kept,
-                  .similarity = hs_similarity_tap(kind),
-                  .head_width = hs_engine_shape(engine)->head_width};
+    shown seen = {.expected = &kept, .engine = engine, .kind = kind};
     const hs_observer observer = {.attention = maps,
                                   .similarity = maps + T_max * T_max,
                                   .columns = maps + 2 * T_max * T_max,

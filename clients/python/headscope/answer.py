@@ -28,7 +28,7 @@ else:
 
 FIGURES = ("max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
            "mean_distance", "focal_position", "focal_share", "attention_entropy", "separator_attention",
-           "snr_dprime")
+           "snr_dprime", "longest_overlap", "participation_ratio")
 LABELS = ("position", "special", "broad", "other")  # profiles_label counts them
 
 

@@ -151,6 +151,8 @@ class AnswerArrays:
     summary_attention_entropy: np.ndarray
     summary_separator_attention: np.ndarray
     summary_snr_dprime: np.ndarray
+    summary_longest_overlap: np.ndarray
+    summary_participation_ratio: np.ndarray
     summary_high_pairs: np.ndarray
     summary_focal_position: np.ndarray
     profiles_self: np.ndarray

@@ -177,6 +177,8 @@ const FIGURES = [
   "attention_entropy",
   "separator_attention",
   "snr_dprime",
+  "longest_overlap",
+  "participation_ratio",
 ] as const;
 
 export const NO_FIGURES = {

@@ -77,7 +77,8 @@ export class KnownHeads {
       const H = overview.heads.length;
       const at = (known: Summary, l: number, h: number): Summary => {
         const counts = levels[l * H + h];
-        return counts ? { ...known, ...figuresAt(counts, tau) } : known;
+        const rest = { ...known, longest_overlap: null }; // of another threshold
+        return counts ? { ...rest, ...figuresAt(counts, tau) } : rest;
       };
       const figures = summary.map((row, l) => row.map((known, h) => at(known, l, h)));
       this.rough = { answer: overview, tau, made, figures };

@@ -138,7 +138,10 @@ function summaryOf(
   const T = encoding.ids.length;
   const none = encoding.special.every(Boolean);
   const out = encoding.special.map((special) => none || (special && special_tokens === "mask"));
-  const rows = { ...attentionFigures(attention, T, out, encoding.tokens, encoding.special) };
+  const rows = {
+    ...attentionFigures(attention, T, out, encoding.tokens, encoding.special),
+    ...{ longest_overlap: null, participation_ratio: null }, // the service alone finds these
+  };
   if (!width)
     return {
       ...{ max_similarity: null, high_pairs: NaN, repeated_share: null, same_sentence_share: null, snr_dprime: null },

@@ -56,6 +56,12 @@ const ABOUT = {
     picture: (i, j) => (alike(i, j) > 0.5 ? 1 : 0.05),
     similarity: true,
   },
+  lengths: {
+    name: "Pairs of the longest outputs",
+    text: "As many pairs as the head has high ones, those with the largest product of the lengths of its two outputs. If most high pairs are among them, lengths explain the pairs, not the outputs’ directions.",
+    picture: (i, j) => (i !== j && (i % 3 === 1 || j % 3 === 1) ? (i % 3 === j % 3 ? 1 : 0.4) : 0.05),
+    similarity: true,
+  },
   pattern: {
     name: "Pattern",
     text: "The target of most of the head’s attention over a fixed sample text, so it is the same for every text: the previous token, separators, the same sentence and so on. A head without one strong target is mixed; one that attends evenly is broad.",

@@ -27,7 +27,7 @@ import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { Alternative, Button, type Fact, Facts } from "../../ui/controls";
 import { StateDisclosure, StateSegmented, StateSelect, StateToggle } from "../../ui/state-controls";
-import type { Term } from "../../ui/explain";
+import { type Term, Terms } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { Columns } from "../../ui/table";
@@ -182,7 +182,24 @@ function HeadFacts({ head, selection }: { head: Head; selection: Selection }) {
     const frame = requestAnimationFrame(() => setDescribed(head));
     return () => cancelAnimationFrame(frame);
   }, [head]);
-  return described && <Facts of={factsOf(app, described, selection)} exact={described.exact} />;
+  if (!described) return null;
+  const known = knownOf(app, described, selection);
+  return (
+    <>
+      <Facts of={factsOf(app, described, known)} exact={described.exact} />
+      {hasSimilarities(app.state) && <LongestOutputs overlap={known?.longest_overlap ?? null} />}
+    </>
+  );
+}
+
+// Says how many high pairs lengths explain; nothing if there are no pairs.
+function LongestOutputs({ overlap }: { overlap: number | null }) {
+  if (overlap === null) return null;
+  return (
+    <div class="muted">
+      {percent(overlap)} of the high pairs are those of the longest outputs. <Terms of={["lengths"]} />
+    </div>
+  );
 }
 
 const NAMED = 4; // tokens that gather attention, by name
@@ -199,15 +216,19 @@ const LISTED: readonly (readonly [Figure, Term?])[] = [
 
 const OF_ATTENTION = new Set<Figure>(["separator_attention", "attention_entropy"]);
 
-function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
+// The figures of a head; those of pairs are of the similarities on screen.
+function knownOf(app: App, head: Head, { layer, head: k }: Selection): Known | undefined {
   const { answer } = app.overview();
-  const { tau, atau } = app.state;
   const summary = k !== SUM && answer ? headsOf(app).figures(answer)[layer]?.[k] : undefined;
-  const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
-  const known = summary && !isOfHeadSpace(app.state) ? { ...summary, ...onScreen(head, tau) } : summary;
+  return summary && !isOfHeadSpace(app.state) ? { ...summary, ...onScreen(head, app.state.tau) } : summary;
+}
+
+function factsOf(app: App, head: Head, known: Known | undefined): Fact[] {
+  const { tau, atau } = app.state;
+  const pairs = head.exact ? countAbove(pairsOf(head), tau) : (known?.high_pairs ?? NaN);
   const similar = hasSimilarities(app.state);
   const facts: (Fact & { similar?: true })[] = [
-    ...(summary?.profile ? patternFacts(summary, isFile(app.state.model)) : []),
+    ...(known?.profile ? patternFacts(known, isFile(app.state.model)) : []),
     {
       similar: true,
       name: "Maximum m",
@@ -264,6 +285,7 @@ function onScreen(head: Head, tau: number): Partial<Known> {
     mean_distance: meanDistance,
     focal_share: focalShare,
     snr_dprime: null,
+    longest_overlap: null,
   };
 }
 
