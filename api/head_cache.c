@@ -81,6 +81,7 @@ static void put_interventions(content *c, const hs__heads_key *key, const hs_int
         const hs_intervention *change = &list[i];
         put(c, &change->kind, sizeof change->kind);
         put(c, &change->factor, sizeof change->factor);
+        put(c, &change->distance, sizeof change->distance);
         put(c, &change->cross, sizeof change->cross);
         put(c, &change->n_layers, sizeof change->n_layers);
         put(c, change->layers, change->n_layers * sizeof *change->layers);

@@ -164,9 +164,9 @@ static int check_interventions(hs_job *job)
     const hs__analysis_request *analysis = &job->analysis;
     const hs__served_model *model = analysis->model;
     const size_t n_own = analysis->n_own_interventions, n_other = analysis->n_interventions - n_own;
-    hs_status st = hs_interventions_check(model->shape, analysis->interventions, n_own, &job->error);
+    hs_status st = hs_interventions_check(model->architecture, analysis->interventions, n_own, &job->error);
     if (!st && n_other)
-        st = hs_interventions_check(model->encoder->shape, analysis->interventions + n_own, n_other,
+        st = hs_interventions_check(model->encoder->architecture, analysis->interventions + n_own, n_other,
                                     &job->error);
     return st ? hs__refuse(&job->problem, 422, "/interventions", "%s", job->error.text) : 0;
 }

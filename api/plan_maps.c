@@ -107,10 +107,11 @@ static size_t capture_bytes(const hs_job *job)
  * keys give. */
 static bool replaces_attention(const hs__analysis_request *analysis)
 {
-    for (size_t i = 0; i < analysis->n_interventions; i++)
-        if (analysis->interventions[i].kind == HS_INTERVENE_UNIFORM ||
-            analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
+    for (size_t i = 0; i < analysis->n_interventions; i++) {
+        const hs_intervention_kind kind = analysis->interventions[i].kind;
+        if (kind == HS_INTERVENE_UNIFORM || kind == HS_INTERVENE_IDENTITY || kind == HS_INTERVENE_CUT)
             return true;
+    }
     return false;
 }
 

@@ -196,6 +196,7 @@ const float *hs_capture_input(const hs_capture *capture, size_t layer);
 
 /* Changes to a head. With A its attention and O = A V its output, they apply in this order:
  *
+ *     CUT        A := 0 beyond `distance` tokens, the rest of a row divided by its sum
  *     UNIFORM    A := 1 / n for each of the n keys that a query may see
  *     IDENTITY   A := 1 on the diagonal, 0 elsewhere
  *     PATCH      O := O of another pass, at chosen positions
@@ -203,7 +204,8 @@ const float *hs_capture_input(const hs_capture *capture, size_t layer);
  *     ZERO       O := 0
  *     SCALE      O := factor O
  *
- * Cross heads have no IDENTITY. If several patches name a place, the last one in the list counts.
+ * Cross heads have no IDENTITY and no CUT; neither have models with relative positions (DeBERTa) a CUT. If
+ * several patches name a place, the last one in the list counts.
  *
  * Two kinds change no head but the hidden state x at chosen positions, in the order of the list:
  *
@@ -218,6 +220,7 @@ typedef enum hs_intervention_kind {
     HS_INTERVENE_MEAN,
     HS_INTERVENE_UNIFORM,
     HS_INTERVENE_IDENTITY,
+    HS_INTERVENE_CUT,
     HS_INTERVENE_PATCH,
     HS_INTERVENE_ADD,
     HS_INTERVENE_PATCH_STATE,
@@ -242,6 +245,7 @@ typedef struct hs_intervention {
     /* For ADD: [H], the same in all of these states, or [n_layers][H], of each. Finite, times factor too. */
     const float *vector;
     size_t n_vector; /* H or n_layers H */
+    size_t distance; /* of CUT: 1 or more; the shortest of a head counts */
 } hs_intervention;
 
 /* Returns true for PATCH and PATCH_STATE. */
@@ -256,8 +260,9 @@ size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t
 
 /* Checks a sequence's list of interventions as hs_plan_make does, without the sources of patches and without
  * vectors. Fails with HS_INVALID. */
-HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
-                                             size_t n_interventions, hs_error *err);
+HS_MUST_USE hs_status hs_interventions_check(const hs_architecture *architecture,
+                                             const hs_intervention *interventions, size_t n_interventions,
+                                             hs_error *err);
 
 /* Start of a sequence whose lower layers another pass has computed, for the same tokens and the same
  * interventions in these layers. */

@@ -555,9 +555,13 @@ static const char *beyond_decoder(const hs__analysis_request *analysis, const ch
     const hs_target_kind kind = analysis->target.kind;
     *ret_why = HS__TWO_TEXTS;
     *ret_pointer = "/interventions";
-    for (size_t i = 0; i < analysis->n_interventions; i++)
-        if (analysis->interventions[i].cross && analysis->interventions[i].kind == HS_INTERVENE_IDENTITY)
+    for (size_t i = 0; i < analysis->n_interventions; i++) {
+        const hs_intervention_kind change = analysis->interventions[i].kind;
+        if (analysis->interventions[i].cross && change == HS_INTERVENE_IDENTITY)
             return "the intervention identity";
+        if (analysis->interventions[i].cross && change == HS_INTERVENE_CUT)
+            return "the intervention cut";
+    }
     *ret_pointer = "/target";
     *ret_why = "the vector of a text is made of its encoder's states";
     return kind == HS_TARGET_VECTOR || kind == HS_TARGET_COSINE ? "a target on the sentence vector" : NULL;

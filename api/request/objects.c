@@ -286,7 +286,7 @@ int hs__read_figure(const hs__reading *r)
 
 /* ==== changes of heads and states: kind, factor, from ==== */
 
-#define ALL_KINDS       "zero|scale|mean|uniform|identity|patch|add" /* as hs_intervention_kind */
+#define ALL_KINDS       "zero|scale|mean|uniform|identity|cut|patch|add" /* as hs_intervention_kind */
 #define CHANGE_AT(name) offsetof(hs__change, name)
 
 /* Returns the change that the member belongs to. */
@@ -487,7 +487,20 @@ typedef struct changed_heads {
     uint16_t *layers, *heads; /* [HS__NUMBERS_MAX] */
 } changed_heads;
 
-enum { STACK, LAYERS, HEADS, KIND, FACTOR, WHAT, FROM, POSITIONS, VECTOR, POOLING, N_INTERVENTION_MEMBERS };
+enum {
+    STACK,
+    LAYERS,
+    HEADS,
+    KIND,
+    FACTOR,
+    DISTANCE,
+    WHAT,
+    FROM,
+    POSITIONS,
+    VECTOR,
+    POOLING,
+    N_INTERVENTION_MEMBERS
+};
 static const hs__row intervention_members[N_INTERVENTION_MEMBERS];
 
 /* Returns true if the object changes hidden states, whose layers have numbers of their own. */
@@ -580,6 +593,19 @@ static int read_what(const hs__reading *r)
                : hs__reading_refuse(r, "\"heads\" or \"hidden\"");
 }
 
+/* Reads how far the keys may be that a cut leaves. */
+static int read_distance(const hs__reading *r)
+{
+    changed_heads *h = r->into;
+    if (h->change.kind != HS_INTERVENE_CUT)
+        return refuse_unless(r, "cut takes");
+    if (!hs__is_integer(r->value, 1, HS_POSITIONS_MAX))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "cut requires a distance: a whole number of tokens from 1 on");
+    h->to->distance = (size_t)json_number_value(r->value);
+    return 0;
+}
+
 static int read_changed_positions(const hs__reading *r)
 {
     changed_heads *h = r->into;
@@ -659,6 +685,7 @@ static const hs__row intervention_members[N_INTERVENTION_MEMBERS] = {
     [HEADS] = {.field = {.name = "heads"}, .read = read_changed_heads, .absent_too = true},
     [KIND] = {.field = {.name = "kind", .choices = ALL_KINDS}, .read = read_kind, .absent_too = true},
     [FACTOR] = {.field = {.name = "factor"}, .read = read_factor, .absent_too = true},
+    [DISTANCE] = {.field = {.name = "distance"}, .read = read_distance, .absent_too = true},
     [WHAT] = {.field = {.name = "what"}, .read = read_what, .absent_too = true},
     [FROM] = {.field = {.name = "from"}, .read = read_from, .absent_too = true},
     [POSITIONS] = {.field = {.name = "positions"}, .read = read_changed_positions},

@@ -223,9 +223,9 @@ static hs_status value_read(hs_fields *fields, const char *name, json_t *value, 
     const size_t n_own = read->n_own_interventions, n_other = read->n_interventions - n_own;
     hs_status st = patches_refuse(read, &why);
     if (!st)
-        st = hs_interventions_check(&fields->shape, read->interventions, n_own, &why);
+        st = hs_interventions_check(fields->model.architecture, read->interventions, n_own, &why);
     if (!st && n_other)
-        st = hs_interventions_check(fields->other.shape, read->interventions + n_own, n_other, &why);
+        st = hs_interventions_check(fields->other.architecture, read->interventions + n_own, n_other, &why);
     return st ? hs_fail(err, st, ": %s", why.text) : HS_OK;
 }
 

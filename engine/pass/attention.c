@@ -378,11 +378,12 @@ static void share_map(const hs__kernels *kernels, const hs__sharing *sharing, co
         hs__team_share(sharing->team, h.n_tasks, task_columns, &h);
 }
 
-/* Returns the rows of the head's strips. */
+/* Returns the rows of the head's strips. Scratch was made for the windows of layers: a head that an
+ * intervention cuts has as few rows as without a window. */
 static size_t strip_rows(const hs__kernels *kernels, const hs__head *head)
 {
-    return head->position_queries ? relative_rows(head->T)
-                                  : rows_at_once(kernels, keys_max(head->window, head->K));
+    const size_t window = head->change.distance ? 0 : head->window;
+    return head->position_queries ? relative_rows(head->T) : rows_at_once(kernels, keys_max(window, head->K));
 }
 
 static void compute_map(const hs__kernels *kernels, const hs__sharing *sharing,

@@ -16,6 +16,9 @@ static hs__head_change change_of(const hs__head_place *place)
         change.identity |= intervention->kind == HS_INTERVENE_IDENTITY;
         change.patched |= intervention->kind == HS_INTERVENE_PATCH;
         change.mean |= intervention->kind == HS_INTERVENE_MEAN;
+        if (intervention->kind == HS_INTERVENE_CUT &&
+            (!change.distance || intervention->distance < change.distance))
+            change.distance = intervention->distance;
         if (intervention->kind == HS_INTERVENE_ZERO)
             change.factor = 0;
         if (intervention->kind == HS_INTERVENE_SCALE)
@@ -70,6 +73,8 @@ hs__head hs__head_describe(const hs_engine *engine, size_t block, size_t index, 
                      .window = layer->window,
                      .place = {sequence, block / n, index, cross}};
     head.change = change_of(&head.place);
+    if (head.change.distance && (!head.window || head.change.distance < head.window))
+        head.window = head.change.distance;
     norms_place(engine, block, index, &head);
     hs__positions_place(engine, layer, cross, index, &head);
     return head;

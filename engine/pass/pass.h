@@ -183,7 +183,8 @@ void hs__attention_layout(const hs_engine *engine, size_t n_tokens, hs__arena *a
 /* All interventions of one head, combined. */
 typedef struct hs__head_change {
     bool uniform, identity, patched, mean;
-    float factor; /* of O; 1: none */
+    float factor;    /* of O; 1: none */
+    size_t distance; /* of the keys that stay; 0: all */
 } hs__head_change;
 
 /* One head of a layer of a sequence, of which only the interventions are read. */

@@ -319,8 +319,26 @@ static hs_status vector_check(const hs_intervention *addition, size_t hidden, hs
     return HS_OK;
 }
 
-static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention, hs_error *err)
+static hs_status cut_check(const hs_architecture *architecture, const hs_intervention *cut, hs_error *err)
 {
+    if (cut->distance < 1)
+        return hs_fail(err, HS_INVALID, "the distance of a cut must be at least 1");
+    if (cut->cross)
+        return hs_fail(
+            err, HS_INVALID,
+            "the map of a cross head has no distances to cut at: its rows and columns are tokens of two "
+            "texts");
+    if (architecture->relative.table.data)
+        return hs_fail(
+            err, HS_INVALID,
+            "attention cannot be cut in models whose scores have terms of relative positions (DeBERTa)");
+    return HS_OK;
+}
+
+static hs_status intervention_check(const hs_architecture *architecture, const hs_intervention *intervention,
+                                    hs_error *err)
+{
+    const hs_shape *shape = &architecture->shape;
     const size_t limit = shape->n_layers + hs_intervention_is_of_state(intervention);
     if (!hs__list_is_sound(intervention->layers, intervention->n_layers, limit))
         return hs_fail(err, HS_INVALID, "an intervention's layers must be ascending and below %zu", limit);
@@ -334,7 +352,7 @@ static hs_status intervention_check(const hs_shape *shape, const hs_intervention
         return hs_fail(err, HS_INVALID,
                        "the map of a cross head cannot be the identity: its rows and columns are tokens of "
                        "two texts");
-    return HS_OK;
+    return intervention->kind == HS_INTERVENE_CUT ? cut_check(architecture, intervention, err) : HS_OK;
 }
 
 /* Fails if a head's map would be both uniform and the identity. */
@@ -355,12 +373,12 @@ static hs_status maps_check(const hs_intervention *interventions, size_t n_inter
     return HS_OK;
 }
 
-hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
+hs_status hs_interventions_check(const hs_architecture *architecture, const hs_intervention *interventions,
                                  size_t n_interventions, hs_error *err)
 {
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < n_interventions; i++)
-        st = intervention_check(shape, &interventions[i], err);
+        st = intervention_check(architecture, &interventions[i], err);
     for (size_t i = 0; !st && i < n_interventions; i++)
         if (interventions[i].kind == HS_INTERVENE_UNIFORM)
             st = maps_check(interventions, n_interventions, &interventions[i], err);
@@ -428,7 +446,7 @@ static hs_status sequence_check(const hs_architecture *architecture, const hs_se
     if (!st)
         st = tokens_check(shape, sequence, err);
     if (!st)
-        st = hs_interventions_check(shape, sequence->interventions, sequence->n_interventions, err);
+        st = hs_interventions_check(architecture, sequence->interventions, sequence->n_interventions, err);
     return st ? st : values_check(shape, sequence, err);
 }
 

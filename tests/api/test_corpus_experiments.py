@@ -143,3 +143,16 @@ def test_a_model_without_the_head_predicts_nothing(headscope, tmp_path):
     lines = ndjson(tmp_path / "texts.jsonl", texts(2))
     done = corpus(headscope, lines, "-o", tmp_path / "run", "--model", folder, "--masked-share", "0.1")
     assert done.returncode == 1 and "no head that predicts" in done.stderr
+
+
+def test_runs_lose_what_a_cut_takes(headscope, tmp_path):
+    """A cut beyond the longest text changes no count, and shorter ones cost more."""
+    lines = ndjson(tmp_path / "texts.jsonl", texts(60, seed=8))
+    losses = {}
+    for distance in (None, 511, 6, 1):
+        changes = [] if distance is None else [{"kind": "cut", "distance": distance}]
+        (tmp_path / "cut.json").write_text(json.dumps(changes))
+        run_of(headscope, lines, "-o", tmp_path / str(distance), "--masked-share", "0.3", "--interventions", tmp_path / "cut.json")
+        losses[distance] = report(tmp_path / str(distance))["masked"]["loss"]
+    assert losses[None] == losses[511] < losses[6] < losses[1]
+    assert_same(tmp_path / "None", tmp_path / "511")

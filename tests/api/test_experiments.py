@@ -26,6 +26,8 @@ SETS = {
     "all": [Intervention(LAYERS, HEADS, "mean")],
     "scaled": [Intervention([2, 9], [0, 11], "scale", -1.5), Intervention([2], [11], "scale", 2.0)],
     "maps": [Intervention([1, 4], [2, 3], "uniform"), Intervention([4, 5], [5], "identity")],
+    "cut": [Intervention(LAYERS, HEADS, "cut", distance=5), Intervention([2], [4, 7], "cut", distance=1),
+            Intervention([3], [4], "uniform")],
     "together": [Intervention([6], [1, 2], "uniform"), Intervention([6], [2, 3], "mean"),
                  Intervention([6], [3], "scale", 0.25), Intervention([8], HEADS[::2], "zero")],
 }
@@ -64,6 +66,21 @@ def test_interventions_are_those_of_the_reference(server, model, name):
                            ("attentions", relative(changed.attentions, baseline.attentions, (-1, -2))),
                            ("similarities", relative(*similarities, (-1, -2)))]:
         np.testing.assert_allclose(got["changes_" + mine], expected, rtol=1e-3, atol=1e-5, err_msg=mine)
+
+
+def test_a_cut_longer_than_the_text_changes_no_bit(server):
+    got, plain = answer(server, [{"kind": "cut", "distance": 511}]), answer(server, [])
+    for name in OUTPUTS:
+        assert np.array_equal(got[name], plain[name])
+
+
+@pytest.mark.parametrize("change, pointer", [
+    ({"kind": "cut"}, "/distance"), ({"kind": "cut", "distance": 0}, "/distance"), ({"kind": "cut", "distance": 1.5}, "/distance"),
+    ({"kind": "zero", "distance": 3}, "/distance"), ({"kind": "cut", "distance": 3, "factor": 2}, "/factor"),
+])
+def test_wrong_distances_are_refused(server, change, pointer):
+    got = server.post("/analyze", {"text": TEXT, "interventions": [change]})
+    assert (got.status, got.json()["pointer"]) == (422, "/interventions/0" + pointer)
 
 
 def test_a_scale_of_1_changes_no_bit(server):

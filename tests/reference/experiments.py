@@ -23,13 +23,21 @@ def scores(queries, keys):
 
 
 # layers and heads: lists of numbers; kind as in a request.
-Intervention = namedtuple("Intervention", "layers heads kind factor", defaults=[None])
+Intervention = namedtuple("Intervention", "layers heads kind factor distance", defaults=[None, None])
 
 
 def change_map(attention, changes):
+    """Cuts first: an even map is even over what a cut leaves."""
+    position = np.arange(attention.shape[-1])
+    sees = np.ones_like(attention, bool)
+    for change in changes:
+        if change.kind == "cut":
+            sees[change.heads] &= abs(position[:, None] - position) <= change.distance
+    attention = np.where(sees, attention, 0)
+    attention /= attention.sum(-1, keepdims=True)
     for change in changes:
         if change.kind == "uniform":
-            attention[change.heads] = 1 / attention.shape[-1]
+            attention[change.heads] = (sees / sees.sum(-1, keepdims=True))[change.heads]
         if change.kind == "identity":
             attention[change.heads] = np.eye(attention.shape[-1])
     return attention

@@ -231,6 +231,20 @@ static bool meets(const hs_sequence *s, hs_intervention_kind kind, block b, size
     return any;
 }
 
+/* Returns the shortest distance that attention of the head is cut at; 0: it is not. */
+static size_t cut_of(const hs_sequence *s, block b, size_t h)
+{
+    size_t shortest = 0;
+    for (size_t n = 0; n < s->n_interventions; n++) {
+        const hs_sequence alone = {.interventions = &s->interventions[n], .n_interventions = 1};
+        double unused = 1;
+        const size_t distance = s->interventions[n].distance;
+        if (meets(&alone, HS_INTERVENE_CUT, b, h, &unused) && (shortest == 0 || distance < shortest))
+            shortest = distance;
+    }
+    return shortest;
+}
+
 static void softmax(size_t K, const double *scores, double *ret)
 {
     double top = -INFINITY, sum = 0;
@@ -486,8 +500,12 @@ static double *attend(const hs_architecture *architecture, const hs_sequence *s,
         double *O = r->output + map * T * D, unused = 1;
         const bool uniform = meets(s, HS_INTERVENE_UNIFORM, b, h, &unused);
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, b, h, &unused);
+        const size_t cut = cut_of(s, b, h);
         for (size_t i = 0; i < T; i++) {
             scores_make(architecture, b, own, &o, h, i, map * T + i, r);
+            for (size_t j = 0; cut > 0 && j < K; j++)
+                if (i > j + cut || j > i + cut)
+                    scores[i * K + j] = r->c2c[(map * T + i) * K + j] = -INFINITY;
             softmax(K, scores + i * K, A + i * K);
             size_t n_seen = 0;
             for (size_t j = 0; j < K; j++)

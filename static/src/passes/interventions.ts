@@ -3,8 +3,8 @@ import type { Intervention } from "../../../build/openapi";
 import type { App } from "../app/app";
 import { STACKS, type Stack } from "../app/state";
 
-// Patches come from a second text, and vectors to add from elsewhere: the page has neither.
-type Kind = Exclude<Intervention["kind"], "patch" | "add">;
+// Patches come from a second text, vectors to add from elsewhere, and distances to cut at from a field: the page has none.
+type Kind = Exclude<Intervention["kind"], "patch" | "add" | "cut">;
 
 export interface Edit {
   kind: Kind;
