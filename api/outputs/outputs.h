@@ -289,8 +289,7 @@ void hs__outputs_finish(hs__answer *answer);
 
 /* Writes the lengths of the answered axes; returns their number. */
 size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
-                          const hs_shape *shape, const hs__text_read *text,
-                          size_t ret_lengths[HS_AXES_MAX]);
+                          const hs_shape *shape, const hs__text_read *text, size_t ret_lengths[HS_AXES_MAX]);
 /* The same for an answer. */
 size_t hs__answer_lengths(const hs__output *output, const hs__answer *answer,
                           size_t ret_lengths[HS_AXES_MAX]);
