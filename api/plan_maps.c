@@ -209,7 +209,7 @@ static int refuse_maps(hs_job *job, size_t n_bytes, const char *hint)
                       (double)n_bytes / 1e6, (double)limit / 1e6, reason_of_limit(job), hint, T,
                       (double)head / 1e6, keeps ? ", and the maps of all heads are kept for " : "", keeping,
                       keeps && replaces_attention(&job->analysis)
-                          ? ", since interventions uniform and identity replace attention"
+                          ? ", since interventions uniform, identity and cut replace attention"
                           : "");
 }
 

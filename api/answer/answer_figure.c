@@ -264,9 +264,10 @@ static char *word_write(const hs__answer *a, const hs_encoding *side, size_t fir
  * next text of a word begins. */
 static size_t side_label(maker *m, const hs_encoding *side, size_t at, char **words)
 {
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(m->answer->model->model);
     size_t n = 0;
     for (size_t first = 0, end; first < side->n_tokens; first = end, n++) {
-        end = *words ? hs__word_end(side, first) : first + 1;
+        end = *words ? hs__word_end(tokenizer, side, first) : first + 1;
         m->labels[at + n] = *words ? *words : hs__answer_token(m->answer, side, first);
         if (*words)
             *words = word_write(m->answer, side, first, end, *words);

@@ -17,12 +17,13 @@
 /* Returns the bytes of the longest token, or of the longest word's tokens. */
 static size_t longest_label(const hs__served_model *model, const hs_encoding *side, bool words)
 {
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(model->model);
     size_t longest = 0;
     for (size_t i = 0; i < side->n_tokens;) {
-        const size_t end = words ? hs__word_end(side, i) : i + 1;
+        const size_t end = words ? hs__word_end(tokenizer, side, i) : i + 1;
         size_t n = 0;
         for (; i < end; i++)
-            n += strlen(hs_tokenizer_token(hs_model_tokenizer(model->model), side->ids[i]));
+            n += strlen(hs_tokenizer_token(tokenizer, side->ids[i]));
         longest = n > longest ? n : longest;
     }
     return longest;
@@ -69,6 +70,10 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
                  column = longest_label(model, &text->memory, words);
     const size_t longest = row > column ? row : column;
     const size_t T = text->rows.n_tokens, S = text->memory.n_tokens, K = text->keys->n_tokens;
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(model->model);
+    if (format == HS__CSV && words) /* a row for each pair of words */
+        return hs__figure_bytes_max(analysis, true, model->shape, hs__words_count(tokenizer, &text->rows),
+                                    hs__words_count(tokenizer, text->keys), longest + 24);
     if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
         return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, K, longest + 24);
     const hs__measures m = {.analysis = analysis,

@@ -162,11 +162,16 @@ typedef struct reduced {
     size_t starts[];   /* of down, then of across */
 } reduced;
 
+static const hs_tokenizer *tokenizer_of(const hs__analysis_request *analysis)
+{
+    return hs_model_tokenizer(analysis->model->model);
+}
+
 /* Returns the blocks of an axis. */
 static size_t blocks_count(const hs__analysis_request *analysis, reduction how, const hs_encoding *side)
 {
     const size_t size = hs__pool_size(analysis);
-    return how.words ? hs__words_count(side) : (side->n_tokens + size - 1) / size;
+    return how.words ? hs__words_count(tokenizer_of(analysis), side) : (side->n_tokens + size - 1) / size;
 }
 
 /* Finds the blocks of an axis, whose starts are set. The last one is as small as the map's edge leaves it. */
@@ -175,7 +180,7 @@ static void blocks_find(const hs__analysis_request *analysis, reduction how, con
 {
     const size_t size = hs__pool_size(analysis);
     if (how.words) {
-        hs__words_find(side, ret->starts);
+        hs__words_find(tokenizer_of(analysis), side, ret->starts);
         return;
     }
     for (size_t i = 0; i < ret->n; i++)
@@ -312,16 +317,17 @@ typedef struct words {
     int32_t ranges[][2];
 } words;
 
-static hs_status words_read(const hs_encoding *side, void **ret_result, hs_error *err)
+static hs_status words_read(const hs__answer *a, const hs_encoding *side, void **ret_result, hs_error *err)
 {
-    const size_t n = hs__words_count(side);
+    const hs_tokenizer *tokenizer = tokenizer_of(a->analysis);
+    const size_t n = hs__words_count(tokenizer, side);
     words *w = *ret_result = malloc(sizeof *w + n * sizeof *w->ranges);
     if (!w)
         return hs_fail(err, HS_NO_MEMORY, "no memory for words");
     w->n = n;
     for (size_t i = 0, first = 0; i < n; i++) {
         w->ranges[i][0] = (int32_t)first;
-        first = hs__word_end(side, first);
+        first = hs__word_end(tokenizer, side, first);
         w->ranges[i][1] = (int32_t)first;
     }
     return HS_OK;
@@ -329,12 +335,12 @@ static hs_status words_read(const hs_encoding *side, void **ret_result, hs_error
 
 static hs_status words_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    return words_read(&a->text->rows, ret_result, err);
+    return words_read(a, &a->text->rows, ret_result, err);
 }
 
 static hs_status source_words_compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    return words_read(a->text->keys, ret_result, err);
+    return words_read(a, a->text->keys, ret_result, err);
 }
 
 static hs__table_rows word_rows(const hs__table_row *outer, size_t l)

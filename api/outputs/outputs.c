@@ -759,6 +759,7 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
     uint16_t at[HS_HEADS_MAX];
     const size_t n_heads = analysis->reduce == HS__REDUCE_NONE ? heads_find(output, analysis, shape, at) : 1;
     const size_t n_tokens = text->rows.n_tokens, n_keys = text->keys->n_tokens;
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(analysis->model->model);
     const size_t block = hs__pool_size(analysis);
     const size_t lengths[] = {
         [HS_AXIS_LAYER] = analysis->n_layers,
@@ -772,8 +773,8 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
         [HS_AXIS_HIDDEN] = shape->hidden,
         [HS_AXIS_BLOCK] = (n_tokens + block - 1) / block,
         [HS_AXIS_KEY_BLOCK] = (n_keys + block - 1) / block,
-        [HS_AXIS_WORD] = hs__words_count(&text->rows),
-        [HS_AXIS_KEY_WORD] = hs__words_count(text->keys),
+        [HS_AXIS_WORD] = hs__words_count(tokenizer, &text->rows),
+        [HS_AXIS_KEY_WORD] = hs__words_count(tokenizer, text->keys),
         [HS_AXIS_ROW] = hs__slice_length(&analysis->rows, n_tokens),
         [HS_AXIS_COLUMN] = hs__slice_length(&analysis->columns, n_tokens),
         [HS_AXIS_KEY_COLUMN] = hs__slice_length(&analysis->columns, n_keys),

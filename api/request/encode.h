@@ -48,11 +48,12 @@ void hs__texts_finish(hs__texts *texts);
 
 /* ---- words (merged_words.c) ----
  *
- * A word is a run of tokens with the same number of word, of one text and one type. A token without such a
- * number is a word by itself: special tokens, those of a prompt, and ids that were given. */
+ * A word is a run of tokens with the same number of word, of one text and one type. It ends before a token
+ * that begins with SentencePiece's space. A token without such a number is a word by itself: special tokens,
+ * those of a prompt, and ids that were given. */
 
 /* Returns where the word ends that begins at token `first`, which is below n_tokens. */
-size_t hs__word_end(const hs_encoding *side, size_t first);
-size_t hs__words_count(const hs_encoding *side);
+size_t hs__word_end(const hs_tokenizer *tokenizer, const hs_encoding *side, size_t first);
+size_t hs__words_count(const hs_tokenizer *tokenizer, const hs_encoding *side);
 /* Writes where each word begins, and behind the last one n_tokens: hs__words_count and one more. */
-void hs__words_find(const hs_encoding *side, size_t *ret_starts);
+void hs__words_find(const hs_tokenizer *tokenizer, const hs_encoding *side, size_t *ret_starts);

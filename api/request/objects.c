@@ -599,9 +599,12 @@ static int read_distance(const hs__reading *r)
     changed_heads *h = r->into;
     if (h->change.kind != HS_INTERVENE_CUT)
         return refuse_unless(r, "cut takes");
+    char must[64];
+    snprintf(must, sizeof must, "an integer from 1 to %d", HS_POSITIONS_MAX);
+    if (!r->value)
+        return hs__refuse(r->problem, 422, r->pointer, "cut requires a distance: %s", must);
     if (!hs__is_integer(r->value, 1, HS_POSITIONS_MAX))
-        return hs__refuse(r->problem, 422, r->pointer,
-                          "cut requires a distance: a whole number of tokens from 1 on");
+        return hs__reading_refuse(r, must);
     h->to->distance = (size_t)json_number_value(r->value);
     return 0;
 }

@@ -155,4 +155,8 @@ def test_runs_lose_what_a_cut_takes(headscope, tmp_path):
         run_of(headscope, lines, "-o", tmp_path / str(distance), "--masked-share", "0.3", "--interventions", tmp_path / "cut.json")
         losses[distance] = report(tmp_path / str(distance))["masked"]["loss"]
     assert losses[None] == losses[511] < losses[6] < losses[1]
+    everywhere = {"layers": list(range(12)), "heads": list(range(12))}
+    assert report(tmp_path / "6")["provenance"]["options"]["interventions"] == [{**everywhere, "kind": "cut", "distance": 6}]
+    done = corpus(headscope, lines, "-o", tmp_path / "6", "--masked-share", "0.3", "--interventions", tmp_path / "cut.json", "--resume")
+    assert done.returncode == 1 and "interventions" in done.stderr  # the file has the distance 1
     assert_same(tmp_path / "None", tmp_path / "511")

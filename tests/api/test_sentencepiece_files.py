@@ -167,3 +167,14 @@ def test_merges_without_end(tmp_path):
     large = family_bert.write_random(tmp_path / "bert", vocab=len(pieces))
     done = run(large, write(tmp_path / "folder", "llama", "tokenizer.model", model_of(pieces, BPE, 0), LLAMA_CONFIG), text="the")
     assert done.returncode == 1 and f"its {len(pieces)} pieces have more than 16 merges each" in done.stderr
+
+
+def test_words_begin_with_a_space(model, tmp_path):
+    """Llama's tokenizer numbers a whole text as one word, so maps of words end them before the next space."""
+    folder = write(tmp_path / "folder", *CASES["llama"])
+    done = run(model, folder, "--outputs", "word_attentions", text="the war the tea")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    words = ["".join(answer["tokens"][a:b]) for a, b in answer["word_tokens"]]
+    assert words == ["<s>", "▁the", "▁war", "▁the", "▁tea"] and len(answer["tokens"]) > len(words)
+    assert len(answer["word_attentions"][0][0]) == len(words)

@@ -123,6 +123,8 @@ START_TEST(cache_tells_interventions_apart)
         {{{numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0, 0}}, {0}},
         {{{numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0, false, NULL, 0, 0}}, {0}},
         {{{numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f, NULL, NULL, 0, false, NULL, 0, 0}}, {0}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_CUT, 0, NULL, NULL, 0, false, NULL, 0, 2}}, {0}},
+        {{{numbers, 1, numbers, 1, HS_INTERVENE_CUT, 0, NULL, NULL, 0, false, NULL, 0, 3}}, {0}},
         {{{numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0, 0}}, {0}},
         {{{numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0, 0}}, {0}},
         {{{numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0, false, NULL, 0, 0}}, {0}},

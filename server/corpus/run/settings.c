@@ -7,6 +7,7 @@
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report_value.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -393,13 +394,20 @@ static json_t *numbers_json(const uint16_t *numbers, size_t n)
  */
 static void interventions_add(const hs_intervention *list, size_t n, const char *stack, json_t *all)
 {
-    static const char *const kinds[] = {"zero", "scale", "mean", "uniform", "identity"};
+    static const char *const kinds[] = {
+        [HS_INTERVENE_ZERO] = "zero",         [HS_INTERVENE_SCALE] = "scale",
+        [HS_INTERVENE_MEAN] = "mean",         [HS_INTERVENE_UNIFORM] = "uniform",
+        [HS_INTERVENE_IDENTITY] = "identity", [HS_INTERVENE_CUT] = "cut",
+    };
+    static_assert(sizeof kinds / sizeof *kinds == HS_INTERVENE_PATCH, "runs take the kinds before patch");
     for (size_t i = 0; i < n; i++) {
         json_t *one =
             json_pack("{so so ss}", "layers", numbers_json(list[i].layers, list[i].n_layers), "heads",
                       numbers_json(list[i].heads, list[i].n_heads), "kind", kinds[list[i].kind]);
         if (list[i].kind == HS_INTERVENE_SCALE)
             json_object_set_new(one, "factor", json_real(hs__report_decimal(list[i].factor)));
+        if (list[i].kind == HS_INTERVENE_CUT)
+            json_object_set_new(one, "distance", json_integer((json_int_t)list[i].distance));
         if (stack)
             json_object_set_new(one, "stack", json_string(list[i].cross ? "cross" : stack));
         json_array_append_new(all, one);
