@@ -347,15 +347,15 @@ uint64_t hs_snr_head_find(hs_snr_text *t, const float *similarity, hs_snr_vector
 
 /* ---- fits ---- */
 
-/* Factors the products without a term; HS_SNR_TERMS: with all. */
-static void factor_find(const hs_snr_half *half, size_t without, hs_snr_matrix ret)
+/* Factors the products without the terms of a set of bits. */
+static void factor_find(const hs_snr_half *half, unsigned without, hs_snr_matrix ret)
 {
     memset(ret, 0, sizeof(hs_snr_matrix));
     for (size_t k = 0; k < HS_SNR_TERMS; k++) {
         double pivot = half->products[k][k];
         for (size_t m = 0; m < k; m++)
             pivot -= ret[k][m] * ret[k][m];
-        const bool is_left_out = k == without || !(pivot > 1e-10 * half->products[k][k]);
+        const bool is_left_out = without >> k & 1 || !(pivot > 1e-10 * half->products[k][k]);
         ret[k][k] = is_left_out ? 0 : sqrt(pivot);
         for (size_t i = k + 1; i < HS_SNR_TERMS && !is_left_out; i++) {
             double sum = half->products[i][k];
@@ -366,11 +366,22 @@ static void factor_find(const hs_snr_half *half, size_t without, hs_snr_matrix r
     }
 }
 
+/* Returns false for a term that depends linearly on those before it. */
+static bool is_fitted(const hs_snr_half *half, size_t term)
+{
+    return half->factor[term][term] > 0;
+}
+
 void hs_snr_half_factor(hs_snr_half *half)
 {
-    factor_find(half, HS_SNR_TERMS, half->factor);
+    unsigned dependent = 0;
+    factor_find(half, 0, half->factor);
+    for (size_t k = 0; k < HS_SNR_TERMS; k++)
+        dependent |= (unsigned)!is_fitted(half, k) << k;
+    /* Else a dependent term takes the place of the one that it depends on, which then seems to add nothing.
+     */
     for (size_t k = 0; k < HS_SNR_LANGUAGE; k++)
-        factor_find(half, HS_SNR_BASE + k, half->without[k]);
+        factor_find(half, dependent | 1U << (HS_SNR_BASE + k), half->without[k]);
 }
 
 /* Returns the squared errors in a half of the first n terms, as fitted to another half by its factor. xy, yy:
@@ -430,8 +441,10 @@ void hs_snr_term_ratios(const hs_snr_half halves[2], const hs_snr_vector xy[2], 
         for (size_t k = 0; k < HS_SNR_LANGUAGE; k++)
             gains[k] += errors_of(fit->without[k], HS_SNR_TERMS, &halves[p], xy[1 - p], xy[p], yy[p]) - rest;
     }
-    for (size_t k = 0; k < HS_SNR_LANGUAGE; k++)
-        ret[k] = known ? gains[k] / rests : (double)NAN;
+    for (size_t k = 0; k < HS_SNR_LANGUAGE; k++) {
+        const bool in_both = is_fitted(&halves[0], HS_SNR_BASE + k) && is_fitted(&halves[1], HS_SNR_BASE + k);
+        ret[k] = known && in_both ? gains[k] / rests : (double)NAN;
+    }
 }
 
 double hs_snr_decibels(double ratio)

@@ -39,7 +39,8 @@ const hs_snr_matrix *hs_snr_text_products(const hs_snr_text *text, size_t model)
  * of pairs; 0 if S is constant or not finite, so that y is 0. */
 uint64_t hs_snr_head_find(hs_snr_text *text, const float *similarity, hs_snr_vector ret[HS_SNR_MODELS]);
 
-/* X'X of one half of the texts, and its Cholesky factor; then those without each term of language. */
+/* X'X of one half of the texts, and its Cholesky factor; then those without each term of language. These have
+ * no term that `factor` leaves out. */
 typedef struct hs_snr_half {
     hs_snr_matrix products, factor, without[HS_SNR_LANGUAGE];
 } hs_snr_half;
@@ -52,8 +53,7 @@ void hs_snr_half_factor(hs_snr_half *half);
 double hs_snr_ratio(const hs_snr_half halves[2], const hs_snr_vector xy[2], const double yy[2],
                     double ret_halves[2]);
 /* Writes the ratio of each term of language, added last: (R2_full - R2_without) / (1 - R2_full). NAN as
- * above.
- */
+ * above, and for a term that gets no coefficient in a half. */
 void hs_snr_term_ratios(const hs_snr_half halves[2], const hs_snr_vector xy[2], const double yy[2],
                         double ret[HS_SNR_LANGUAGE]);
 /* Returns a ratio in decibels; NAN if it is not positive. */

@@ -104,6 +104,24 @@ def test_terms_are_added_last(run):
     assert said["signal_noise"]["terms"][0]["highest_db"] == pytest.approx(decibels(due.ratio().max()), abs=1e-2)
 
 
+def test_terms_of_one_sentence_texts_are_identity_alone(headscope, tmp_path):
+    """"Same sentence" is constant there, and "both" is "same token": neither has a ratio, or takes that of the other."""
+    lines = ndjson(tmp_path / "texts", [re.sub("[.!?]", "and", text) for text in texts(N_TEXTS, seed=42)])
+    done = corpus(headscope, lines, "-o", tmp_path / "out", "--control", "untrained:7")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "out")
+    for head in (head for layer in said["head_figures"][MAIN] for head in layer):
+        assert head["snr_identity"] == pytest.approx(head["snr"], abs=1e-9) and head["snr"] != 0
+        assert head["snr_sentence"] is head["snr_product"] is None
+        assert head["intervals"]["snr_product"] == {"low": None, "high": None}
+    _, identity, *others = said["signal_noise"]["terms"]
+    assert identity["highest_db"] is not None and identity["untrained"]["highest_db"] is not None
+    nothing = dict.fromkeys(["layer", "head", "highest_db", "low_db", "high_db", "median_db", "untrained"])
+    assert others == [{"term": term, **nothing} for term in ("sentence", "product")]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="row">sentence</th><td>–</td><td' in page
+
+
 def test_terms_stand_beside_those_of_random_weights(headscope, tmp_path):
     lines = ndjson(tmp_path / "texts", texts(N_TEXTS, seed=42))
     for name, options in [("trained", []), ("random", ["--untrained", "7"])]:

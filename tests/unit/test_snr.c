@@ -402,6 +402,46 @@ START_TEST(ratios_are_those_of_normal_equations)
 }
 END_TEST
 
+/* Adds a text of one sentence to its half. Its similarities depend on the token. */
+static void sentence_add(hs_snr_text *memory, uint64_t number, hs_snr_half halves[2], hs_snr_vector xy[2],
+                         double yy[2])
+{
+    const size_t p = number % 2;
+    hs_snr_vector one[HS_SNR_MODELS];
+    plain_text x;
+    plain_make(&x, 20, number, 4, LONG);
+    for (size_t k = 0; k < 400; k++)
+        x.similarity[k] += x.ids[k / 20] == x.ids[k % 20] ? 1.5F : 0;
+    hs_snr_text_find(memory, &x.text);
+    yy[p] += (double)hs_snr_head_find(memory, x.similarity, one);
+    for (size_t k = 0; k < HS_SNR_TERMS; k++) {
+        xy[p][k] += one[0][k];
+        for (size_t other = 0; other < HS_SNR_TERMS; other++)
+            halves[p].products[k][other] += (*hs_snr_text_products(memory, 0))[k][other];
+    }
+}
+
+/* In texts of one sentence the last two terms depend on others. They have no ratio, and do not take the place
+ * of the first one: its ratio is that of all three. */
+START_TEST(terms_that_depend_on_others_have_no_ratio)
+{
+    hs_snr_text *memory = hs_snr_text_create(LONG);
+    hs_snr_half halves[2] = {0};
+    hs_snr_vector xy[2] = {{0}};
+    double yy[2] = {0}, terms[HS_SNR_LANGUAGE];
+    seed = 10;
+    for (uint64_t number = 0; number < 40; number++)
+        sentence_add(memory, number, halves, xy, yy);
+    for (size_t p = 0; p < 2; p++)
+        hs_snr_half_factor(&halves[p]);
+    const double ratio = hs_snr_ratio(halves, (const hs_snr_vector *)xy, yy, NULL);
+    hs_snr_term_ratios(halves, (const hs_snr_vector *)xy, yy, terms);
+    ck_assert_msg(ratio > 0.2 && fabs(terms[0] - ratio) < 1e-9, "%g, of all %g", terms[0], ratio);
+    ck_assert(isnan(terms[1]) && isnan(terms[2]));
+    hs_snr_text_destroy(memory);
+}
+END_TEST
+
 START_TEST(decibels)
 {
     ck_assert_double_eq_tol(hs_snr_decibels(100), 20, 1e-12);
@@ -418,6 +458,7 @@ int main(void)
     tcase_add_test(tc, sums_are_those_of_plain_loops);
     tcase_add_test(tc, nothing_to_explain_gives_no_pairs);
     tcase_add_test(tc, ratios_are_those_of_normal_equations);
+    tcase_add_test(tc, terms_that_depend_on_others_have_no_ratio);
     tcase_add_test(tc, decibels);
     tcase_add_test(tc, intervals_cover_the_ratio_of_the_population);
     return tests_run(suite);

@@ -525,7 +525,8 @@ static double median(const ratios *r, const double *values)
     return n ? (r->sorted[(n - 1) / 2] + r->sorted[n / 2]) / 2 : (double)NAN;
 }
 
-/* Returns the head with the highest ratio of a term beside the network with random weights. */
+/* Returns the head with the highest ratio of a term, null if no head has one, beside the network with random
+ * weights. */
 static json_t *term_json(const ratios *r, size_t term, const hs_corpus_options *o)
 {
     const size_t n = hs_sums_maps(r->counts);
@@ -536,11 +537,13 @@ static json_t *term_json(const ratios *r, size_t term, const hs_corpus_options *
         best = values[map] > values[best] || isnan(values[best]) ? map : best;
         n_above += values[map] > untrained;
     }
+    const bool known = !isnan(values[best]);
     json_t *row = json_pack(
-        "{ss si sI so so so so}", "term", term_names[term], "layer", (int)o->layers[best / o->n_heads],
-        "head", (json_int_t)(best % o->n_heads), "highest_db", decibels_json(values[best]), "low_db",
-        decibels_json(r->intervals[term][best].low), "high_db", decibels_json(r->intervals[term][best].high),
-        "median_db", decibels_json(median(r, values)));
+        "{ss so so so so so so}", "term", term_names[term], "layer",
+        known ? json_integer((json_int_t)o->layers[best / o->n_heads]) : json_null(), "head",
+        known ? json_integer((json_int_t)(best % o->n_heads)) : json_null(), "highest_db",
+        decibels_json(values[best]), "low_db", decibels_json(r->intervals[term][best].low), "high_db",
+        decibels_json(r->intervals[term][best].high), "median_db", decibels_json(median(r, values)));
     json_object_set_new(
         row, "untrained",
         isnan(untrained) ? json_null()
@@ -602,8 +605,11 @@ void hs__noise_cells_write(FILE *out, const json_t *term)
     fputs("<th scope=\"row\">", out);
     hs__html_text(out, json_string_value(json_object_get(term, "term")));
     fputs("</th><td>", out);
-    hs__head_write(out, json_integer_value(json_object_get(term, "layer")),
-                   json_integer_value(json_object_get(term, "head")));
+    const json_t *layer = json_object_get(term, "layer");
+    if (json_is_integer(layer))
+        hs__head_write(out, json_integer_value(layer), json_integer_value(json_object_get(term, "head")));
+    else
+        fputs("–", out);
     fputs("</td>", out);
     hs__cells_write(out, hs__noise_columns + 2, HS__NOISE_COLUMNS - 2, term, (hs__indices){0});
 }
@@ -613,7 +619,8 @@ static void terms_write(const json_t *terms, FILE *out)
     fputs(
         "<h3>By term</h3><p class=\"muted\">What each term explains that all the others do not: identity is "
         "the same token, sentence the same sentence, product both at once. Terms overlap, so their ratios do "
-        "not add up to that of all. The network with random weights shows what comes without training. The "
+        "not add up to that of all. A term that others determine has none: sentence and product in texts of "
+        "one sentence each. The network with random weights shows what comes without training. The "
         "highest of many heads is chosen in the same texts, there as here.</p>",
         out);
     hs__table_begin(out, hs__noise_columns, HS__NOISE_COLUMNS);
