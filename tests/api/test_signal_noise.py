@@ -169,6 +169,17 @@ def test_the_colour_bar_has_the_range_of_the_ratios(run):
     assert words == "decibels" and low == f"{min(known):.3g}" and f"{max(known):.3g}" in numbers
 
 
+def test_the_colour_bar_of_one_ratio_has_a_width(headscope, tmp_path):
+    done = corpus(headscope, ndjson(tmp_path / "texts", texts(6, seed=19)), "-o", tmp_path / "out", "--control", "none", "--layers", "0",
+                  "--max-tokens", "24", small=False)
+    assert done.returncode == 0, done.stderr
+    known = [head["snr_db"] for head in report(tmp_path / "out")["head_figures"][MAIN][0] if head["snr_db"] is not None]
+    assert len(known) == 1
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    *numbers, low, words = re.findall("<text[^>]*>([^<]*)", page.split('id="figure-noise"')[1].split("</svg>")[0])[-4:]
+    assert "decibels".startswith(words.rstrip("…")) and low == f"{known[0]:.3g}" and f"{known[0] + 1:.3g}" in numbers
+
+
 def test_shards_and_interrupted_runs_have_the_same_ratios(headscope, run, tmp_path):
     folder, _, options = run
     parts = [tmp_path / str(n) for n in range(3)]

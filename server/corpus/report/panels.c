@@ -451,6 +451,8 @@ static void grid_range(hs_panel *panel, size_t n, int which)
     const bool is_known = low <= high;
     panel->low = which == 1 ? 0.5f : which == 3 && is_known ? low : 0;
     panel->high = which == 2 ? fmaxf(high, 0.1f) : which == 3 && is_known ? high : 1;
+    if (!(panel->high > panel->low))
+        panel->high = panel->low + 1; /* all are equal */
 }
 
 /* Layers by heads. */
