@@ -136,6 +136,19 @@ def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
         assert all(abs(upper[i, j] / upper.max() - n) < 1e-4 for i, j, n in head["pairs"])
 
 
+@pytest.mark.parametrize(("first", "options"), [("a text", ["--shard", "1/2"]), ("", [])], ids=["shard", "empty"])
+def test_captions_do_not_promise_a_first_text_that_was_not_counted(headscope, tmp_path, first, options):
+    """Figure 4 shows the first of the examples, which is then another text."""
+    ndjson(tmp_path / "in", [first, *texts(11, seed=8)])
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", *options)
+    assert done.returncode == 0, done.stderr
+    said = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert said["one_text"]["number"] == said["examples"]["texts"][0]["number"] != 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "The first of the examples, up to 128 tokens" in page and "first text (zeros if it was not counted)" in page
+    assert "run's first text" not in page and "input's first one, if it was counted" in page
+
+
 def test_figures_of_one_text_are_whole(headscope, tmp_path):
     """Up to 128 tokens of the first text: figure 5 has the mask and the means of regions, figure 9 its pairs."""
     ndjson(tmp_path / "in", [" ".join(texts(16, seed=8)), *texts(11, seed=9)])

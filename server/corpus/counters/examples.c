@@ -1,4 +1,5 @@
-/* examples.c - the first text and a random sample of texts, with each head's figures in them.
+/* examples.c - the first text, if it is counted, and a random sample of texts, with each head's figures in
+ * them.
  *
  * The sample keeps the texts with the lowest hashes of their numbers; text 0, of which the statistics keep
  * the similarity, has the lowest. So it does not depend on the order of texts, on workers, shards or
@@ -552,12 +553,12 @@ static void texts_write(const json_t *report, FILE *out)
 
 static void page(const hs__drawing *d, hs__indices at, FILE *out)
 {
-    fprintf(
-        out,
-        "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
-        "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
-        "figures among the first text and those drawn at random; threshold %.3g.</p><div class=\"panels\">\n",
-        d->o.layers[at.l], (double)d->o.thresholds[d->o.threshold_main]);
+    fprintf(out,
+            "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
+            "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
+            "figures among those drawn at random and the input's first one, if it was counted; threshold "
+            "%.3g.</p><div class=\"panels\">\n",
+            d->o.layers[at.l], (double)d->o.thresholds[d->o.threshold_main]);
     links_write(d, at, out);
     fputs("</div>\n", out);
     texts_write(d->report, out);

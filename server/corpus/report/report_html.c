@@ -55,7 +55,7 @@ static const report_figure report_figures[] = {
      .title = "Figure 4 · Attention in one text",
      .panels = "one_attention one_high",
      .caption =
-         "The run's first text, up to 128 tokens: attention of head 0, and of all heads of the "
+         "The first of the examples, up to 128 tokens: attention of head 0, and of all heads of the "
          "layer added up. Below, the tokens that head 0 of the run's last layer attends to most (attention "
          "threshold "
          "{attention}).",
@@ -125,11 +125,11 @@ static const report_figure report_figures[] = {
      .title = "Figure 12 · Summed similarity",
      .panels = "first_text:e first_text:m first_text:b first_text:l similarity:e similarity:m similarity:b "
                "similarity:l normalized:e normalized:m normalized:b normalized:l",
-     .caption =
-         "Context similarity summed over the layer's heads. Above that of the corpus's first text, as in the "
-         "paper; then means over " TEXTS
-         ": as it is (S), and with each text's head divided by its maximum (N), "
-         "so that every text weighs the same. The diagonal is zero; violet is below it."},
+     .caption = "Context similarity summed over the layer's heads. Above that of the corpus's first text "
+                "(zeros if it was not counted), as in the "
+                "paper; then means over " TEXTS
+                ": as it is (S), and with each text's head divided by its maximum (N), "
+                "so that every text weighs the same. The diagonal is zero; violet is below it."},
     {.id = "13",
      .title = "Figure 13 · Distances by layer",
      .panels = "distances:e:t distances:m:t distances:l:t",
