@@ -127,14 +127,14 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   await open(page, home, `view=corpus&run=${runs[0]}&run2=${runs[1]}&figure=mean_distance`);
   await reload(page);
   const figures = view(page, "Corpus").getByRole("figure");
-  await expect(figures).toHaveCount(22);
+  await expect(figures).toHaveCount(27);
   for (const figure of await figures.all()) await expect(figure.getByRole("img")).toBeVisible(); // the server's charts
   const figure = page.getByRole("region", { name: "Mean distance of high pairs", exact: true });
   await figure.getByText("Numbers of layers").click();
   const rows = figure.getByRole("row");
   await expect(rows).toHaveCount(1 + 12);
   const numbers = async (row: number): Promise<number[]> =>
-    (await rows.nth(1 + row).getByRole("cell").allTextContents()).map((t) => Number(t.replace("−", "-")));
+    (await rows.nth(1 + row).getByRole("cell").allTextContents()).map((t) => parseFloat(t.replace("−", "-"))); // its interval follows
   const [a, b] = reports.map((r) => r.layer_figures[2][4].mean_distance);
   for (const [n, value] of [a, b, a - b].entries())
     expect(Math.abs((await numbers(4))[n]! - value)).toBeLessThan(0.0011);
