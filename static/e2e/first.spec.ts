@@ -10,6 +10,8 @@ test("the title of the document names head, text and view", async ({ watched: pa
   await expect(page).toHaveTitle(/^Layer 3 · head 4/);
   await page.keyboard.press("1");
   await expect(page).toHaveTitle("“A dog saw the cat.” · Overview · headscope");
+  await open(page, home, `view=trace&layer=1&head=4&text=${encodeURIComponent("A dog saw the cat.")}`); // of all heads
+  await expect(page).toHaveTitle("“A dog saw the cat.” · Trace · headscope");
   await open(page, home, "view=corpus");
   await expect(page).toHaveTitle("Corpus · headscope");
 });

@@ -37,6 +37,7 @@ for (const colorScheme of ["light", "dark"] as const)
     await page.keyboard.press("ArrowRight");
     await expect(page.getByRole("button", { name: "layer 1, head 1", exact: true })).toBeFocused();
     await expect(page.getByRole("button", { pressed: true })).toHaveAccessibleName("layer 1, head 1");
+    expect(Math.abs(attentions[0][1][1][7] - attentions[1][0][1][7])).toBeGreaterThan(0.02); // the two differ
     await reads(0, 1, [1, 7], ["the", "[SEP]"]);
     expect(await findings(page)).toEqual([]);
   });

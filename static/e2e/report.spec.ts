@@ -66,7 +66,7 @@ test("a comparison of runs reads without a script at every width; with one its f
     await plain.goto(`file://${compared}`);
     expect(await plain.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     await expect(plain.getByRole("heading", { level: 1 })).toHaveText("2 runs compared");
-    await expect(plain.getByRole("figure")).toHaveCount(22);
+    await expect(plain.getByRole("figure")).toHaveCount(27);
     for (const figure of await plain.getByRole("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
   }
   await context.close();

@@ -12,7 +12,7 @@ import { quotedTexts, stackNote } from "./app/stacks";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
-import { isOfText, viewOf } from "./app/views";
+import { isOfOneHead, isOfText, viewOf } from "./app/views";
 import { capital } from "./app/words";
 import { FocusKeeper } from "./focus";
 import { titleOf } from "./app/selection";
@@ -64,7 +64,8 @@ function Named() {
   const app = useApp();
   const { view } = app.state;
   const ofText = isOfText(view);
-  const title = ofText && view !== "overview" ? titleOf(app.selection(app.overview().answer)) : "";
+  const { answer } = app.overview();
+  const title = isOfOneHead(view) && answer ? titleOf(app.selection(answer)) : "";
   const head = title && `${title}${stackNote(app.state)} · `;
   const quoted = (most: number): string => quotedTexts(tokensRequest(app.state), most);
   useLayoutEffect(() => {

@@ -11,7 +11,7 @@ import {
   similarityMaximum,
 } from "../src/maps/analysis.ts";
 import { timingOf } from "../src/app/api.ts";
-import { readAnswer } from "../src/app/answer.ts";
+import { encodingOf, readAnswer } from "../src/app/answer.ts";
 import { learnModels } from "../src/app/model-facts.ts";
 import { joined, readable, readableAnswer } from "../src/app/token-labels.ts";
 import { axisOf, entryOf, headOf, project } from "../src/maps/axis.ts";
@@ -90,6 +90,22 @@ test("safetensors: tensors come back whole, also from an odd address", () => {
     assert.deepEqual([...tensors.get("a").data], [1, -2, 0.5]);
     assert.deepEqual(kept, { k: "v" });
   }
+});
+
+test("words begin at spaces where a tokenizer numbers a text as one word", () => {
+  const { words } = encodingOf({
+    model: "toy",
+    input_ids: [1, 5, 6, 7, 8],
+    tokens: ["<s>", "▁the", "▁wa", "r", "▁the"],
+    token_type_ids: [0, 0, 0, 0, 0],
+    special_tokens_mask: [1, 0, 0, 0, 0],
+    word_ids: [null, 0, 0, 0, 0],
+  });
+  assert.equal(words[0], null);
+  assert.deepEqual(
+    words.slice(1).map((word, t) => word === words[t]),
+    [false, false, true, false],
+  );
 });
 
 test("an answer's tokens and figures", () => {

@@ -102,6 +102,8 @@ function render({ model, el }) {
     };
   };
   const output = element("output"), title = element("b"), grid = element("div", { className: "heads" });
+  grid.setAttribute("role", "group");
+  grid.setAttribute("aria-label", `Heads: ${model.get("what")}`);
   grid.style.gridTemplateColumns = `repeat(${heads.length}, ${SMALL}px)`;
   const buttons = layers.flatMap((layer) => heads.map((head) => {
     const small = element("canvas", { style: `width:${SMALL}px;height:${SMALL}px` });

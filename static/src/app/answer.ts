@@ -67,6 +67,16 @@ export interface Timing {
   [stage: string]: number;
 } // milliseconds, from Server-Timing
 
+// The number of each token's word. A tokenizer without a pre-tokenizer, such as Llama's, numbers a text as one word:
+// there, a word begins at each token with SentencePiece's space.
+function wordsOf(numbers: readonly (number | null)[], tokens: readonly string[]): (number | null)[] {
+  let begun = 0;
+  return numbers.map((number, t) => {
+    if (tokens[t]?.startsWith("▁")) begun++;
+    return number === null ? null : number + begun;
+  });
+}
+
 export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
   const { tensors, metadata } = parseSafetensors(bytes);
   const read = <T>(name: string): T => {
@@ -95,7 +105,10 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
       special: list("special_tokens_mask").map(Boolean),
       offsets: inTwos(list("offset_mapping")),
       sentences: list("sentence_ids"),
-      words: list("word_ids").map((w) => (w < 0 ? null : w)),
+      words: wordsOf(
+        list("word_ids").map((w) => (w < 0 ? null : w)),
+        read("tokens"),
+      ),
       causal: isCausal(model) || metadata.stack === "decoder",
       generated: Array.from((map("generated") ?? []) as BigInt64Array, Boolean),
     },
@@ -128,7 +141,7 @@ export const encodingOf = (answer: Tokens): Encoding => ({
   special: answer.special_tokens_mask.map(Boolean),
   offsets: (answer.offset_mapping ?? []) as [number, number][],
   sentences: answer.sentence_ids,
-  words: answer.word_ids,
+  words: wordsOf(answer.word_ids, answer.tokens),
   causal: false,
   generated: [],
 });

@@ -19,4 +19,7 @@ export function viewOf(name: View): Registered {
   return view;
 }
 
+const OF_ONE_HEAD: readonly View[] = ["head", "text", "pairs"];
+export const isOfOneHead = (name: View): boolean => OF_ONE_HEAD.includes(name);
+
 export const isOfText = (name: View): boolean => !REGISTERED.get(name)?.ofRuns;

@@ -17,9 +17,6 @@ interface Lens {
 const label = (tokens: readonly string[]): string =>
   escapeBidi(joined(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t))));
 
-// SentencePiece's: a tokenizer without a pre-tokenizer numbers all of a text as one word.
-const SPACE = "▁";
-
 const UNKNOWN = /^(\[UNK\]|<unk>)$/i;
 
 export function axisOf(encoding: Encoding, lens: Lens): Axis {
@@ -29,8 +26,7 @@ export function axisOf(encoding: Encoding, lens: Lens): Axis {
   encoding.ids.forEach((_, t) => {
     if (!lens.special && encoding.special[t]) return;
     const w = encoding.words[t] ?? null;
-    if (lens.words && w !== null && w === word && encoding.types[t] === type && !encoding.tokens[t]!.startsWith(SPACE))
-      groups.at(-1)!.push(t);
+    if (lens.words && w !== null && w === word && encoding.types[t] === type) groups.at(-1)!.push(t);
     else groups.push([t]);
     word = w;
     type = encoding.types[t]!;

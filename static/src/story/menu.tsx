@@ -5,7 +5,7 @@ import { escapeBidi } from "../app/bidi";
 import { notedIn, stackNote } from "../app/stacks";
 import { formatState, parseState } from "../app/state";
 import { titleOf } from "../app/selection";
-import { isOfText } from "../app/views";
+import { isOfOneHead, isOfText } from "../app/views";
 import { save } from "../saving/files";
 import { offered } from "../saving/offer";
 import { useApp } from "../ui/context";
@@ -22,7 +22,7 @@ const counted = (n: number, one: string): string => `${n} ${one}${n === 1 ? "" :
 function placeOf(app: App): string {
   const { state } = app;
   const { answer } = app.overview();
-  const head = OF_ONE_HEAD.includes(state.view) && answer ? titleOf(app.selection(answer)) + stackNote(state) : "";
+  const head = isOfOneHead(state.view) && answer ? titleOf(app.selection(answer)) + stackNote(state) : "";
   const tokens = answer?.encoding.tokens ?? [];
   const columns = answer?.source?.tokens ?? tokens;
   const [i, j] = state.pin;
@@ -42,13 +42,11 @@ async function stepOf(app: App, caption: string): Promise<Step> {
   return { view: formatState({ ...app.state, ...chosen }), title: placeOf(app), caption, picture };
 }
 
-const OF_ONE_HEAD: readonly string[] = ["head", "text", "pairs"];
-
 // The notes on the head that a step shows.
 function notesOf(app: App, { view }: Step): Note[] {
   const { state } = parseState(view);
   const model = app.modelName(state.model);
-  return OF_ONE_HEAD.includes(state.view) ? notesOn(storyOf(app).story, { ...state, ...notedIn(state, model) }) : [];
+  return isOfOneHead(state.view) ? notesOn(storyOf(app).story, { ...state, ...notedIn(state, model) }) : [];
 }
 
 const FILE = "headscope-story.html";

@@ -140,12 +140,13 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       RUN_OPTIONS.map((name) => [name, ((given.get(name) as string | null) ?? "").trim()]),
     );
     options.name ||= file?.name ?? SAMPLE_NAME;
+    if (!file) options.label_field = "";
     const controller = new AbortController();
     const show = (sent: number, total: number): void => setSending({ sent, total, controller });
     setProblem(null);
-    show(0, file?.size ?? 0);
     try {
       const texts = file ?? (await fetchFile(SAMPLE, controller.signal));
+      show(0, texts.size);
       await startRun(texts, file ? lines : "text/plain", options, controller.signal, show);
       app.announce(`Run ${options.name} has begun`, true);
       onStart();
@@ -209,10 +210,15 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       </Guarded>
       <p class="muted">
         No file at hand?{" "}
-        <Button class="link" disabled={sending !== null} onClick={() => void start(null)}>
+        <Button
+          class="link"
+          disabled={sending !== null || counted.stack !== "encoder"}
+          onClick={() => void start(null)}
+        >
           Run the sample
         </Button>
         , 243 paragraphs from the documents of this program.
+        {counted.stack !== "encoder" && " They have no targets for a decoder to read."}
       </p>
       <div class="badged">
         <ModelOption of={counted} problem={problem} />
