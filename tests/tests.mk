@@ -94,8 +94,8 @@ arm64:
 	HEADSCOPE=$(abspath $(ARM64))/headscope $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) $(ARM64_TESTS)
 
 ## make api-test        the running server over HTTP, the command line, the notebook (pytest)
-# One more than cores, since tests also wait. More than four would only take memory.
-TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
+# Two more than cores, since tests also wait. More than four would only take memory.
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 PYTEST = HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/pytest -n $(TEST_PROCESSES) tests/api
 # With CI set, tests that failed run a second time, alone. One that fails twice fails the target; the log shows both times.
 AGAIN = { [ $$? = 1 ] && [ "$$CI" ] && echo '== the failed tests once more, alone' && $(PYTEST) -n 0 --last-failed; }
