@@ -18,6 +18,8 @@ from corpus_runs import WORDS, arrays, assert_same, command, corpus as corpus_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
+import resampling  # noqa: E402
+from resampling import BLOCKS, DRAWS, drawn, interval  # noqa: E402
 
 SMALL = ["--layers", "0,11", "--max-tokens", "24"]  # most claims are about the model's last layer
 N_TEXTS, WINDOW, MAIN, TAUS = 36, 24, 2, np.float32([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -122,8 +124,6 @@ def test_shards_and_an_interrupted_run_have_the_same_inference(headscope, run, t
 
 # ---- blocks and intervals ----
 
-DRAWS, BLOCKS = 200, 128
-
 
 def blocks_of(maps, weigh):
     """Sums over the texts of each block; 128 blocks hold them all, each with one text."""
@@ -142,34 +142,12 @@ def focal(text):
     return holding.max(-1) / np.maximum(high, 1), np.array([len(set(heads) - {-1}) for heads in first])
 
 
-WHOLE, STEP = (1 << 64) - 1, 0x9e3779b97f4a7c15
-
-
-def mix(x):
-    x &= WHOLE
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & WHOLE
-    x = (x ^ x >> 27) * 0x94d049bb133111eb & WHOLE
-    return x ^ x >> 31
-
-
-def pairs_at_random(number, head, size, n):
-    """n different pairs i < j of a text of so many tokens, as docs/reference/formulas.md says."""
-    pairs, state, every = set(), mix(mix(number + STEP) + (head + 1) * STEP), {(i, j) for j in range(size) for i in range(j)}
-    drawn = len(every) - n if n > len(every) // 2 else n
-    while len(pairs) < drawn:
-        state += STEP
-        x = mix(state)
-        i, j = (x >> 32) * size >> 32, (x & 0xffffffff) * size >> 32
-        pairs |= {(min(i, j), max(i, j))} & every
-    return every - pairs if drawn < n else pairs
-
-
 def focal_by_chance(text):
     """As focal(), of as many pairs drawn at random as each head has in E."""
     high, size, tokens = pair_sums(text, text.distance > 0).astype(int), len(text.ids), list(text.ids)
     shares, ids = np.zeros(high.shape), np.full(high.shape, -1)
     for head, n in enumerate(high.ravel()):
-        pairs = pairs_at_random(text.number, head, size, n)
+        pairs = list(zip(*resampling.pairs_at_random(text.number, head, size, n)))
         if pairs:
             holding = [sum(token in (tokens[i], tokens[j]) for i, j in pairs) for token in tokens]
             shares.flat[head], ids.flat[head] = max(holding) / n, tokens[int(np.argmax(holding))]
@@ -183,12 +161,7 @@ def band(text, reach):
 
 def gaussian_below(number, n_tokens, width, centred=False):
     """Returns the pairs with N below 0.1, and those within 1e-5 of it, if a text had Gaussian outputs."""
-    state, drawn = mix(number ^ 0x6a09e667f3bcc909), []
-    while len(drawn) < n_tokens * width:
-        u, w = ((mix(state + k * STEP) >> 11) * 2.0**-53 for k in (1, 2))
-        state += 2 * STEP
-        drawn += [np.sqrt(-2 * np.log1p(-u)) * turn(2 * np.pi * w) for turn in (np.cos, np.sin)]
-    outputs = np.array(drawn[: n_tokens * width]).reshape(n_tokens, width)
+    outputs = resampling.gaussian_outputs(number, n_tokens, width)
     outputs -= outputs.mean(0) if centred else 0
     s = (outputs @ outputs.T)[np.triu_indices(n_tokens, 1)]
     return (s / s.max() < 0.1).sum(), (abs(s / s.max() - 0.1) < 1e-5).sum()
@@ -230,24 +203,6 @@ def test_sums_of_blocks(run):
         due = blocks_of(maps, lambda text, low=low, high=high: ((text.n >= low) & (text.n < high)).sum(-1))
         near = blocks_of(maps, lambda text: ((abs(text.n - 0.1) < 1e-6) | (abs(text.n - 0.6) < 1e-6)).sum(-1))
         assert (abs(data["block_" + name] - due) <= near).all()
-
-
-def drawn(n):
-    """How often each of n blocks is in each draw, as docs/reference/formulas.md says."""
-    times, run = np.zeros((DRAWS + 1, n), int), round(n ** (1 / 3))
-    times[0] = 1
-    for k in range(1, DRAWS + 1):
-        for i in range(n):
-            start = int((mix((k * BLOCKS + i // run) * STEP) >> 11) * 2.0**-53 * n)
-            times[k, (start + i % run) % n] += 1
-    return times, run
-
-
-def interval(draws, n, run):
-    stats = pytest.importorskip("scipy.stats")
-    low, high = np.quantile(draws[1:], [0.025, 0.975], method="weibull")
-    wider = np.sqrt(n / (n - run)) * stats.t.ppf(0.975, 1.5 * n / run - 1) / stats.norm.ppf(0.975)
-    return draws[0] - wider * (draws[0] - low), draws[0] + wider * (high - draws[0])
 
 
 def test_intervals_are_those_of_drawn_blocks(run):
@@ -294,22 +249,15 @@ def test_focal_tokens_are_judged_by_chance(run):
 
 
 def test_p_values_of_all_heads_are_adjusted_together(run):
-    stats = pytest.importorskip("scipy.stats")
     said, data = report(run[0] / "out"), arrays(run[0] / "out")
     times, length = drawn(N_TEXTS)
     same, expected = (np.tensordot(times, data["block_" + name][:N_TEXTS].astype(float), 1).reshape(DRAWS + 1, -1)
                       for name in ("same_sentence", "expected_same_sentence"))
     lifts = same / expected
-    error = lifts[1:].std(0, ddof=1) * np.sqrt(N_TEXTS / (N_TEXTS - length))
-    p = 2 * stats.t.sf(abs(lifts[0] - 1) / error, 1.5 * N_TEXTS / length - 1)
-    due = stats.false_discovery_control(p) if hasattr(stats, "false_discovery_control") else None
+    due = resampling.adjusted(resampling.p_value(lifts, 1, N_TEXTS, length))
     given = [head["intervals"]["same_sentence_lift_same_distance"]["p_adjusted"]
              for heads in said["head_figures"][MAIN] for head in heads]
-    order = np.argsort(p)
-    if due is None:
-        due = np.empty_like(p)
-        due[order] = np.minimum.accumulate((p[order] * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1]
-    np.testing.assert_allclose(given, np.minimum(due, 1), rtol=1e-2, atol=1e-6)
+    np.testing.assert_allclose(given, due, rtol=1e-2, atol=1e-6)
 
 
 # ---- verdicts ----
@@ -478,14 +426,12 @@ def test_the_diagonal_has_chance_beside_it(commas):
 
 def test_heads_that_differ_are_corrected_for_the_number_of_heads(run):
     """The p-value of the two extreme heads, times the number of pairs of heads."""
-    stats = pytest.importorskip("scipy.stats")
     data, found = arrays(run[0] / "out"), verdicts(run[0] / "out")["Heads differ in how much they find repeated tokens"]
     times, length = drawn(N_TEXTS)
     repeated, high = (np.tensordot(times, data["block_" + name][:N_TEXTS, 1].astype(float), 1) for name in ("repeated", "high"))
     shares = repeated / high
     span = shares[:, shares[0].argmax()] - shares[:, shares[0].argmin()]
-    error = span[1:].std(ddof=1) * np.sqrt(N_TEXTS / (N_TEXTS - length))
-    p = 2 * stats.t.sf(abs(span[0] - 0.1) / error, 1.5 * N_TEXTS / length - 1) * 66
+    p = resampling.p_value(span, 0.1, N_TEXTS, length) * 66
     top = interval(span, N_TEXTS, length)[1]
     assert f"{100 * span[0]:.2f} points" in found["measured"]
     assert found["verdict"] == ("holds" if span[0] > 0.1 and p < 0.05 else "does not hold" if top < 0.1 else "not decided")
