@@ -2,7 +2,7 @@
  * binary answer would have. */
 #include "api/answer/answer.h"
 
-#include "api/figures/figure.h"
+#include "api/figures/region_panels.h"
 #include "api/outputs/outputs.h"
 
 #include <math.h>
@@ -26,6 +26,7 @@ static const struct {
     [HS__FIGURE_PREDICTIONS] = {.title = "predictions", .output = HS__OUTPUT_BIT(predictions)},
     [HS__FIGURE_LENS] = {.title = "predictions of layers", .output = HS__OUTPUT_BIT(predictions)},
     [HS__FIGURE_EFFECTS] = {.title = "effects of heads", .output = HS__OUTPUT_BIT(effects)},
+    [HS__FIGURE_REGIONS] = {.title = "regions of heads"},
 };
 
 /* The parts that make one figure. */
@@ -40,6 +41,8 @@ typedef struct maker {
     char *words;           /* texts of merged words */
     size_t n_rows, n_keys; /* of maps of attention */
     size_t keys;           /* where the labels of their columns begin; 0: they are those of rows */
+    float *values;         /* of masks and regions: two maps of each head */
+    unsigned char *marked; /* tokens of high attention of each head; behind values */
     char title[256];
 } maker;
 
@@ -50,9 +53,15 @@ static bool is_map(const hs__figure_request *figure)
     return !kinds[figure->kind].output;
 }
 
+static bool has_regions(const hs__figure_request *figure)
+{
+    return figure->kind == HS__FIGURE_REGIONS;
+}
+
+/* Returns the number of panels of a head's maps. */
 static size_t n_shown(const hs__figure_request *figure)
 {
-    return figure->show == HS__SHOW_BOTH ? 2 : 1;
+    return has_regions(figure) ? 4 : figure->show == HS__SHOW_BOTH ? 2 : 1;
 }
 
 static hs__outputs figure_outputs(const hs__figure_request *figure)
@@ -75,6 +84,25 @@ static size_t figure_n_panels(const hs__analysis_request *analysis)
     return is_map(figure) ? analysis->n_layers * analysis->n_heads * n_shown(figure) : EFFECTS;
 }
 
+/* Refuses maps that the kind of figure cannot show. */
+static int maps_check(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    const hs__figure_request *figure = &analysis->figure;
+    const bool cross = analysis->stack == HS_STACK_CROSS;
+    if (cross && has_regions(figure))
+        return hs__refuse(problem, 422, "/figure/kind",
+                          "kind is regions, which needs attention between tokens of one text: ask for stack "
+                          "decoder or encoder, or for another kind");
+    if (cross && is_map(figure) && figure->show == HS__SHOW_BOTH)
+        return hs__refuse(problem, 422, "/figure/show",
+                          "show is both, but the maps of cross heads have different columns: tokens of the "
+                          "text in attention, and of the target in similarity; ask for one of the two");
+    if (figure->merge_words && (!is_map(figure) || has_regions(figure)))
+        return hs__refuse(problem, 422, "/figure/merge_words",
+                          "merge_words belongs to figures of maps: head, layer and overview");
+    return 0;
+}
+
 /* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */
 int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__problem *problem)
 {
@@ -85,15 +113,11 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
                                 "figure is drawn as svg or pdf, and csv has its numbers: "
                                 "ask for one of these formats")
                    : 0;
-    if (analysis->stack == HS_STACK_CROSS && is_map(&analysis->figure) &&
-        analysis->figure.show == HS__SHOW_BOTH)
-        return hs__refuse(problem, 422, "/figure/show",
-                          "show is both, but the maps of cross heads have different columns: tokens of the "
-                          "text in attention, and of the target in similarity; ask for one of the two");
+    if (maps_check(analysis, problem))
+        return problem->status;
     const unsigned kind = analysis->figure.kind;
-    if (analysis->figure.merge_words && !is_map(&analysis->figure))
-        return hs__refuse(problem, 422, "/figure/merge_words",
-                          "merge_words belongs to figures of maps: head, layer and overview");
+    if (kind == HS__FIGURE_REGIONS)
+        analysis->figure.show = HS__SHOW_BOTH;
     const bool predicts = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
     if (predicts && hs__predictor_check(model, "/figure/kind", problem))
         return problem->status;
@@ -135,11 +159,25 @@ static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape
            labelled * HS__FIGURE_ROW_BYTES(analysis->model->entry_bytes) + 128;
 }
 
+/* Returns the size of the values that a figure adds to the maps of n heads. */
+static size_t values_bytes(const hs__figure_request *figure, size_t n_heads, size_t n_tokens)
+{
+    return has_regions(figure) ? n_heads * (2 * n_tokens * n_tokens * sizeof(float) + n_tokens) : 0;
+}
+
+/* Returns the size of the memory for the regions of one head. */
+static size_t region_memory_bytes(size_t n_tokens)
+{
+    return n_tokens * (sizeof(double) + (n_tokens + 1) * sizeof(float) + sizeof(hs_span) + sizeof(uint16_t));
+}
+
 size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
                             size_t n_tokens, size_t n_keys, size_t n_label)
 {
+    const size_t values = values_bytes(&analysis->figure, analysis->n_layers * analysis->n_heads, n_tokens);
+    const size_t own = values ? values + region_memory_bytes(n_tokens) : 0;
     if (is_csv)
-        return csv_bytes_max(analysis, shape, n_tokens, n_keys, n_label);
+        return own + csv_bytes_max(analysis, shape, n_tokens, n_keys, n_label);
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
     const size_t n = n_tokens + n_keys + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
     const size_t cells = labelled_cells(analysis, shape, n_tokens);
@@ -147,7 +185,7 @@ size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, c
     const size_t n_panels = figure_n_panels(analysis),
                  n_labelled = is_map(&analysis->figure) && n_panels > LABELLED_MAX ? 0 : n_panels;
     const size_t label = 6 * analysis->model->entry_bytes + 256; /* escaped, and the element around it */
-    return images + 2048 * n_panels + (2 * n * n_labelled + cells) * label;
+    return own + images + 2048 * n_panels + (2 * n * n_labelled + cells) * label;
 }
 
 /* ---- labels ---- */
@@ -214,7 +252,9 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
         p->scale = HS_SCALE_SQUARE_ROOT;
     if (overview && !similarity && m->figure->scale == HS__SCALE_OWN)
         p->high = 1; /* fractions, comparable as they are */
-    if (m->figure->show == HS__SHOW_BOTH && (overview || m->figure->scale == HS__SCALE_SHARED))
+    const bool many_regions = has_regions(m->figure) && figure_n_panels(a->analysis) > LABELLED_MAX;
+    if (m->figure->show == HS__SHOW_BOTH &&
+        (overview || many_regions || m->figure->scale == HS__SCALE_SHARED))
         snprintf(p->title, sizeof p->title, "%zu.%zu, %s", layer, head, name);
     else if (overview)
         snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
@@ -224,6 +264,57 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
         snprintf(p->title, sizeof p->title, "layer %zu, %shead %zu: %s, %s", layer, stack, head, name, range);
     else
         snprintf(p->title, sizeof p->title, "%zu.%zu (%s)", layer, head, range);
+}
+
+/* Adds the mask of a head's tokens of high attention, and the mean similarity of the regions between them.
+ * Both maps of the head are the last panels. */
+static void region_panels_add(maker *m, size_t at, const hs_region_memory *memory, float *profile)
+{
+    const hs__answer *a = m->answer;
+    const size_t T = m->n_rows, n_heads = a->analysis->n_heads;
+    hs_panel *p = &m->panels[m->n_panels];
+    float *mask = m->values + 2 * at * T * T;
+    unsigned char *marked = m->marked + at * T;
+    hs_column_profile(p[-2].values, T, T, a->masked, profile);
+    const size_t n_high = hs_high_tokens(profile, T, a->analysis->attention_threshold, memory->high);
+    for (size_t i = 0; i < n_high; i++)
+        marked[memory->high[i]] = 1;
+    p[-2].marked = p[-1].marked = marked;
+    p[0] = hs_panel_of_mask(marked, m->labels, T, mask);
+    p[0].palette = HS_PALETTE_GREEN; /* a shared range is of one quantity */
+    p[1] = hs_panel_of_regions(p[-1].values, a->masked, marked, m->labels, T, memory, mask + T * T);
+    p[1].scale = p[-1].scale;
+    p[1].unit = p[-1].unit;
+    m->n_panels += 2;
+    if (figure_n_panels(a->analysis) <= LABELLED_MAX)
+        return;
+    const size_t layer = a->analysis->layers[at / n_heads], head = a->analysis->heads[at % n_heads];
+    snprintf(p[0].title, sizeof p[0].title, "%zu.%zu, mask", layer, head);
+    snprintf(p[1].title, sizeof p[1].title, "%zu.%zu, regions", layer, head);
+}
+
+/* Adds both maps of each head and its regions. */
+static hs_status regions_make(maker *m, hs_error *err)
+{
+    const hs__analysis_request *analysis = m->answer->analysis;
+    const size_t T = m->n_rows, n = analysis->n_layers * analysis->n_heads;
+    double *block = malloc(region_memory_bytes(T));
+    m->values = calloc(1, values_bytes(m->figure, n, T));
+    if (!block || !m->values) {
+        free(block);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure's regions");
+    }
+    float *means = (void *)(block + T), *profile = means + T * T;
+    hs_span *runs = (hs_span *)(profile + T);
+    const hs_region_memory memory = {block, means, runs, (uint16_t *)(runs + T)};
+    m->marked = (unsigned char *)(m->values + 2 * n * T * T);
+    for (size_t at = 0; at < n; at++) {
+        map_add(m, at / analysis->n_heads, at % analysis->n_heads, false);
+        map_add(m, at / analysis->n_heads, at % analysis->n_heads, true);
+        region_panels_add(m, at, &memory, profile);
+    }
+    free(block);
+    return HS_OK;
 }
 
 /* Gives all similarities colours of both signs if one of them has a negative value. */
@@ -289,7 +380,9 @@ static hs_status maps_make(maker *m, hs_error *err)
     m->keys = cross ? m->n_rows : 0;
     if (cross)
         m->n_keys = side_label(m, keys, m->keys, &words);
-    for (size_t l = 0; l < a->analysis->n_layers; l++)
+    if (has_regions(m->figure) && regions_make(m, err))
+        return HS_NO_MEMORY;
+    for (size_t l = 0; l < a->analysis->n_layers && !has_regions(m->figure); l++)
         for (size_t h = 0; h < a->analysis->n_heads; h++) {
             if (m->figure->show != HS__SHOW_SIMILARITY)
                 map_add(m, l, h, false);
@@ -460,6 +553,8 @@ static size_t choose_across(const maker *m)
         return m->answer->analysis->n_heads * shown;
     if (!is_map(m->figure))
         return n > 1 ? 2 : 1;
+    if (n == LABELLED_MAX && has_regions(m->figure))
+        return 2;
     size_t across = shown;
     while (across * across < n)
         across += shown;
@@ -530,5 +625,6 @@ hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__figure_
     free(m.labels);
     free(m.numbers);
     free(m.words);
+    free(m.values);
     return st;
 }

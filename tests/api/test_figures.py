@@ -22,10 +22,13 @@ from conftest import HEADSCOPE, MINI, slow_if
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
 import headscope  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+import analysis  # noqa: E402
+
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
 TEXT = "The cat <sat> on the mat & it \"slept\". Then the dog came to the mat."
-KINDS = ("head", "layer", "overview", "distances", "predictions", "lens", "effects")
+KINDS = ("head", "layer", "overview", "distances", "predictions", "lens", "effects", "regions")
 
 
 def draw(server, format="svg", figure=None, status=200, **fields):
@@ -116,6 +119,60 @@ def test_numbers_are_those_of_the_answer(server):
 def test_panels_of_both_quantities_have_names_of_their_own(server, figure):
     rows = csv.DictReader(io.StringIO(draw(server, "csv", {**figure, "show": "both"}, layers=[1], heads=[6, 7]).decode(), newline=""))
     assert {row["panel"] for row in rows} == {f"1.{head}, {name}" for head in (6, 7) for name in ("attention", "similarity")}
+
+
+def grids(rows):
+    """{panel: its values [row][column]}"""
+    found = {}
+    for row in rows:
+        found.setdefault(row["panel"], {})[int(row["row"]), int(row["column"])] = float(row["value"])
+    return {panel: np.array([[cells[i, j] for j in range(size)] for i in range(size)])
+            for panel, cells in found.items() for size in [round(len(cells) ** 0.5)]}
+
+
+@pytest.mark.parametrize("more", [{}, {"attention_threshold": 0.6}, {"special_tokens": "mask", "center": "text"}])
+def test_regions_are_those_of_the_formulas(server, more):
+    """Figure 5 of the paper: marked maps, the mask, and the mean similarity of each two regions, in NumPy."""
+    fields = {"layers": [0, 11], "heads": [0, 5], "attention_threshold": 0.3, **more}
+    answer = server.analyze({"text": TEXT, "digits": 9, "outputs": ["attentions", "similarities"], **fields})
+    keep = np.ones(len(answer["tokens"]), bool)
+    if "special_tokens" in more:
+        keep = np.array(answer["special_tokens_mask"]) == 0
+    found = grids(csv.DictReader(io.StringIO(draw(server, "csv", {"kind": "regions"}, **fields).decode(), newline="")))
+    assert len(found) == 16
+    n_high = 0
+    for l, layer in enumerate(fields["layers"]):
+        for h, head in enumerate(fields["heads"]):
+            a, s = (np.array(answer[name][l][h]) for name in ("attentions", "similarities"))
+            high = analysis.high_tokens(analysis.profile(a, keep), fields["attention_threshold"])
+            cells = analysis.runs(high, len(keep))
+            means = analysis.region_means(s, keep, cells)
+            of_token = np.repeat(np.arange(len(cells)), [end - start for start, end in cells])
+            name = "centred similarity" if "center" in more else "similarity"
+            np.testing.assert_array_equal(found[f"{layer}.{head}, attention"], a)
+            np.testing.assert_array_equal(found[f"{layer}.{head}, {name}"], s)
+            is_high = np.isin(np.arange(len(keep)), high)
+            np.testing.assert_array_equal(found[f"{layer}.{head}, mask"], is_high[:, None] | is_high)
+            np.testing.assert_allclose(found[f"{layer}.{head}, regions"], means[np.ix_(of_token, of_token)], rtol=0,
+                                       atol=1e-5 * np.abs(s).max())
+            n_high += len(high)
+    assert n_high > 4
+
+
+def test_regions_of_one_head_are_four_labelled_panels(server):
+    shown = {text for text, _ in texts(draw(server, "svg", {"kind": "regions", "width_mm": 200}, layers=[11], heads=[0]))}
+    titles = ("layer 11, head 0: attention, max", "layer 11, head 0: similarity, ", "Mask of the tokens of high attention",
+              "Mean similarity of the regions, ")
+    assert all(any(text.startswith(title) for text in shown) for title in titles)
+    assert {"[CLS]", "[SEP]", "cat"} <= shown
+    assert draw(server, "svg", {"kind": "regions", "show": "attention"}, heads=[0]) == draw(server, "svg", {"kind": "regions"}, heads=[0])
+
+
+def test_regions_are_of_tokens(server):
+    refused = json.loads(draw(server, "svg", {"kind": "regions", "merge_words": True}, status=422))
+    assert refused["pointer"] == "/figure/merge_words"
+    heads = {"layers": "all"}
+    assert len(grids(csv.DictReader(io.StringIO(draw(server, "csv", {"kind": "regions"}, text="a", **heads).decode(), newline="")))) == 576
 
 
 def test_a_map_of_zeros_has_no_maximum_but_zero(server):
@@ -384,6 +441,8 @@ def test_plot(tmp_path):
         assert done.returncode == 0, done.stderr
         assert (tmp_path / name).read_bytes().startswith(begin)
     assert plot("The cat sat.", "--kind", "overview").stdout.startswith(b"<svg")
+    one, other = (plot("The cat sat. It slept.", "--kind", "regions", "--heads", "3", "--attention-threshold", tau).stdout for tau in ("0.01", "1"))
+    assert one.startswith(b"<svg") and other.startswith(b"<svg") and one != other
 
 
 @pytest.mark.parametrize("arguments, message", [

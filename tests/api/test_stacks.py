@@ -572,6 +572,8 @@ def test_figures(served):
     assert served.post("/analyze?format=pdf", request).body.startswith(b"%PDF")
     refused = served.post("/analyze?format=svg", {**request, "figure": {"show": "both"}})
     assert refused.status == 422 and refused.json()["pointer"] == "/figure/show"
+    refused = served.post("/analyze?format=svg", {**request, "figure": {"kind": "regions"}})
+    assert refused.status == 422 and refused.json()["pointer"] == "/figure/kind"
 
 
 def test_hooks_are_named_as_those_of_an_encoder_decoder_model(served):

@@ -8,7 +8,7 @@
 #include "server/corpus/counters/examples.h"
 
 #include "api/api.h"
-#include "api/figures/figure.h"
+#include "api/figures/region_panels.h"
 #include "engine/analysis/analysis.h"
 #include "model/tokenizer/tokenizer.h"
 #include "server/corpus/decoder_texts.h"
@@ -476,48 +476,6 @@ static void high_read(const hs__drawing *d, scene *r)
         token_mark(r, r->keys, json_array_get(high, k));
 }
 
-/* Adds the grid whose rows and columns of high attention are marked. */
-static void mask_add(scene *r)
-{
-    const size_t n = r->text.n;
-    float *values = r->values[r->n_panels];
-    for (size_t i = 0; i < n * n; i++)
-        values[i] = r->marked[i / n] || r->marked[i % n];
-    r->panels[r->n_panels++] = (hs_panel){.title = "Mask of the tokens of high attention",
-                                          .n_rows = n,
-                                          .n_columns = n,
-                                          .values = values,
-                                          .row_labels = r->text.tokens,
-                                          .column_labels = r->text.tokens,
-                                          .unit = "mask",
-                                          .palette = HS_PALETTE_BLUE,
-                                          .high = 1,
-                                          .most = 1};
-}
-
-/* Adds the mean similarity of each pair of runs that the tokens of high attention cut, spread over its cells.
- */
-static void regions_add(scene *r, const float *similarity)
-{
-    const size_t n = r->text.n;
-    float *values = r->values[r->n_panels];
-    size_t n_high = 0;
-    char range[72];
-    for (size_t i = 0; i < n; i++)
-        if (r->marked[i])
-            r->high[n_high++] = (uint16_t)i;
-    const size_t n_runs = hs_runs_cut(r->high, n_high, n, r->runs);
-    hs_region_means(similarity, n, NULL, r->runs, n_runs, r->sums, r->means);
-    for (size_t a = 0; a < n_runs * n_runs; a++)
-        for (size_t i = r->runs[a / n_runs].start; i < r->runs[a / n_runs].end; i++)
-            for (size_t j = r->runs[a % n_runs].start; j < r->runs[a % n_runs].end; j++)
-                values[i * n + j] = r->means[a];
-    hs_panel *p = &r->panels[r->n_panels++];
-    *p = hs_panel_of_map(values, r->text.tokens, n, r->text.tokens, n, true);
-    hs_panel_range_text(p, range);
-    snprintf(p->title, sizeof p->title, "Mean similarity of the regions, %s", range);
-}
-
 static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, hs_picture *ret,
                              hs_error *err)
 {
@@ -531,8 +489,12 @@ static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, 
     for (size_t k = 0; k < r->n_panels && r->keys == &r->text; k++) /* marks need a square map */
         r->panels[k].marked = r->marked;
     if (r->n_panels == 2 && r->keys == &r->text) {
-        mask_add(r);
-        regions_add(r, r->values[1]);
+        const hs_region_memory memory = {r->sums, r->means, r->runs, r->high};
+        const size_t n_tokens = r->text.n;
+        r->panels[2] = hs_panel_of_mask(r->marked, r->text.tokens, n_tokens, r->values[2]);
+        r->panels[3] = hs_panel_of_regions(r->values[1], NULL, r->marked, r->text.tokens, n_tokens, &memory,
+                                           r->values[3]);
+        r->n_panels = 4;
     }
     return maps_draw(r, title, 2, ret, err);
 }
