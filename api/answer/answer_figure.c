@@ -13,6 +13,8 @@
 #define PANELS_MAX   1024
 #define LABELLED_MAX 4 /* maps of a figure whose axes have labels */
 
+enum { PAIRS_MOST = 12 }; /* strongest pairs of a figure, as in reports */
+
 enum { EFFECTS = 7 }; /* panels of a figure of effects, the most of those that are no maps */
 
 static const struct {
@@ -27,6 +29,7 @@ static const struct {
     [HS__FIGURE_LENS] = {.title = "predictions of layers", .output = HS__OUTPUT_BIT(predictions)},
     [HS__FIGURE_EFFECTS] = {.title = "effects of heads", .output = HS__OUTPUT_BIT(effects)},
     [HS__FIGURE_REGIONS] = {.title = "regions of heads"},
+    [HS__FIGURE_PAIRS] = {.title = "strongest pairs", .output = HS__OUTPUT_BIT(pairs)},
 };
 
 /* The parts that make one figure. */
@@ -41,8 +44,9 @@ typedef struct maker {
     char *words;           /* texts of merged words */
     size_t n_rows, n_keys; /* of maps of attention */
     size_t keys;           /* where the labels of their columns begin; 0: they are those of rows */
-    float *values;         /* of masks and regions: two maps of each head */
-    unsigned char *marked; /* tokens of high attention of each head; behind values */
+    float *values;         /* of masks and regions: two maps of each head; of pairs: one */
+    size_t *marks;         /* of pairs: [tokens], as hs_token_text has them */
+    unsigned char *marked; /* tokens of high attention of each head; of pairs: [tokens] */
     char title[256];
 } maker;
 
@@ -93,6 +97,9 @@ static int maps_check(const hs__analysis_request *analysis, hs__problem *problem
         return hs__refuse(problem, 422, "/figure/kind",
                           "kind is regions, which needs attention between tokens of one text: ask for stack "
                           "decoder or encoder, or for another kind");
+    if (figure->kind == HS__FIGURE_PAIRS && analysis->n_layers * analysis->n_heads != 1)
+        return hs__refuse(problem, 422, analysis->n_layers > 1 ? "/layers" : "/heads",
+                          "kind is pairs, which shows one head: name one layer and one head");
     if (cross && is_map(figure) && figure->show == HS__SHOW_BOTH)
         return hs__refuse(problem, 422, "/figure/show",
                           "show is both, but the maps of cross heads have different columns: tokens of the "
@@ -128,6 +135,8 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
     }
     analysis->predictions.lens = kind == HS__FIGURE_LENS;
     analysis->outputs = figure_outputs(&analysis->figure);
+    if (kind == HS__FIGURE_PAIRS)
+        analysis->max_pairs = PAIRS_MOST;
     if (analysis->n_interventions)
         analysis->outputs |= HS__OUTPUT_BIT(changes); /* the pass starts from its states */
     if (figure_n_panels(analysis) > PANELS_MAX)
@@ -153,6 +162,7 @@ static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape
     const size_t n_columns = n_tokens > n_keys ? n_tokens : n_keys;
     const size_t cells = is_map(&analysis->figure) ? figure_n_panels(analysis) * n_tokens * n_columns
                          : analysis->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
+                         : analysis->figure.kind == HS__FIGURE_PAIRS     ? PAIRS_MOST
                                                                          : EFFECTS * n_heads;
     const size_t labelled = labelled_cells(analysis, shape, n_tokens);
     return cells * HS__FIGURE_ROW_BYTES(n_label) +
@@ -162,6 +172,8 @@ static size_t csv_bytes_max(const hs__analysis_request *analysis, const hs_shape
 /* Returns the size of the values that a figure adds to the maps of n heads. */
 static size_t values_bytes(const hs__figure_request *figure, size_t n_heads, size_t n_tokens)
 {
+    if (figure->kind == HS__FIGURE_PAIRS)
+        return n_tokens * (n_tokens * sizeof(float) + sizeof(size_t) + 1);
     return has_regions(figure) ? n_heads * (2 * n_tokens * n_tokens * sizeof(float) + n_tokens) : 0;
 }
 
@@ -299,15 +311,15 @@ static hs_status regions_make(maker *m, hs_error *err)
     const hs__analysis_request *analysis = m->answer->analysis;
     const size_t T = m->n_rows, n = analysis->n_layers * analysis->n_heads;
     double *block = malloc(region_memory_bytes(T));
-    m->values = calloc(1, values_bytes(m->figure, n, T));
-    if (!block || !m->values) {
+    m->values = malloc(2 * n * T * T * sizeof *m->values);
+    m->marked = calloc(n, T);
+    if (!block || !m->values || !m->marked) {
         free(block);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure's regions");
     }
     float *means = (void *)(block + T), *profile = means + T * T;
     hs_span *runs = (hs_span *)(profile + T);
     const hs_region_memory memory = {block, means, runs, (uint16_t *)(runs + T)};
-    m->marked = (unsigned char *)(m->values + 2 * n * T * T);
     for (size_t at = 0; at < n; at++) {
         map_add(m, at / analysis->n_heads, at % analysis->n_heads, false);
         map_add(m, at / analysis->n_heads, at % analysis->n_heads, true);
@@ -528,6 +540,44 @@ static hs_status predictions_make(maker *m, hs_error *err)
     return HS_OK;
 }
 
+/* Marks the tokens of the strongest pairs of a head. The panel has N of these pairs. */
+static hs_status pairs_make(maker *m, hs_error *err)
+{
+    const hs__answer *a = m->answer;
+    const size_t T = a->text->rows.n_tokens;
+    const hs_array *normalized = array_find(m, "pairs_normalized");
+    const int32_t *is = array_find(m, "pairs_i")->data, *js = array_find(m, "pairs_j")->data;
+    const float *values = normalized->data;
+    const size_t n = normalized->shape[0];
+    char *words = NULL, range[48] = "";
+    if (labels_create(m, T, err))
+        return HS_NO_MEMORY;
+    side_label(m, &a->text->rows, 0, &words);
+    m->values = malloc(T * T * sizeof *m->values);
+    m->marked = calloc(T, 1);
+    m->marks = calloc(T, sizeof *m->marks);
+    if (!m->values || !m->marked || !m->marks)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure's pairs");
+    for (size_t i = 0; i < T * T; i++)
+        m->values[i] = NAN;
+    for (size_t k = 0; k < n; k++) {
+        m->values[(size_t)is[k] * T + (size_t)js[k]] = values[k];
+        m->marked[is[k]] = m->marked[js[k]] = 1;
+    }
+    hs_token_marks_number(m->labels, m->marked, T, m->marks);
+    hs_panel *p = &m->panels[m->n_panels++];
+    *p = (hs_panel){.n_rows = T,
+                    .n_columns = T,
+                    .values = m->values,
+                    .row_labels = m->labels,
+                    .column_labels = m->labels};
+    if (n)
+        snprintf(range, sizeof range, ", N %.3g to %.3g", (double)values[n - 1], (double)values[0]);
+    snprintf(p->title, sizeof p->title, "layer %d, %shead %d: strongest pairs: %zu%s", a->analysis->layers[0],
+             stack_name(a->analysis), a->analysis->heads[0], n, range);
+    return HS_OK;
+}
+
 static hs_status structure_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
@@ -539,6 +589,8 @@ static hs_status structure_make(maker *m, hs_error *err)
             hs__table_add_arrays(m->arrays, a, hs__output_at(i)->structure->table, a->results[i]);
     if (m->arrays->failed)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
+    if (m->figure->kind == HS__FIGURE_PAIRS)
+        return pairs_make(m, err);
     if (m->figure->kind == HS__FIGURE_DISTANCES)
         return distances_make(m, err);
     return m->figure->kind == HS__FIGURE_EFFECTS ? effects_make(m, err) : predictions_make(m, err);
@@ -564,8 +616,9 @@ static size_t choose_across(const maker *m)
 /* Returns true if the figure shows similarities of centred outputs. */
 static bool is_centered(const maker *m)
 {
-    const bool shows =
-        is_map(m->figure) ? m->figure->show != HS__SHOW_ATTENTION : m->figure->kind == HS__FIGURE_EFFECTS;
+    const unsigned kind = m->figure->kind;
+    const bool shows = is_map(m->figure) ? m->figure->show != HS__SHOW_ATTENTION
+                                         : kind == HS__FIGURE_EFFECTS || kind == HS__FIGURE_PAIRS;
     return shows && m->answer->analysis->center;
 }
 
@@ -596,11 +649,20 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
                               .width_mm = (double)m->figure->width_mm,
                               .font_pt = (double)m->figure->font_pt,
                               .labels = (hs__labels)m->figure->labels,
-                              .csv_safe = m->figure->csv_safe};
+                              .csv_safe = m->figure->csv_safe,
+                              .sparse = m->marks};
+    const hs_token_text text = {.title = m->panels[0].title,
+                                .tokens = m->labels,
+                                .marks = m->marks,
+                                .n = a->text->rows.n_tokens,
+                                .footer = figure.footer,
+                                .width_mm = figure.width_mm,
+                                .font_pt = figure.font_pt};
     if (format == HS__FIGURE_CSV)
         return hs__figure_csv(&figure, b, err);
     hs_picture drawing = {0};
-    hs_status st = hs_figure_draw(&figure, &drawing, err);
+    hs_status st =
+        m->marks ? hs_token_text_draw(&text, &drawing, err) : hs_figure_draw(&figure, &drawing, err);
     if (!st)
         st = format == HS__FIGURE_SVG ? hs_picture_svg(&drawing, b, err) : hs_picture_pdf(&drawing, b, err);
     hs_picture_finish(&drawing);
@@ -626,5 +688,7 @@ hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__figure_
     free(m.numbers);
     free(m.words);
     free(m.values);
+    free(m.marked);
+    free(m.marks);
     return st;
 }

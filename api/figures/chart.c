@@ -480,6 +480,17 @@ static const uint32_t grounds[] = {0xffd28a, 0xb9d4f5, 0xb8e6cd, 0xe6c8ee,
                                    0xf3b8ae, 0xe5e08a, 0xa9e3ea, 0xd9cbb8};
 enum { N_GROUNDS = sizeof grounds / sizeof *grounds };
 
+void hs_token_marks_number(const char *const *tokens, const unsigned char *marked, size_t n,
+                           size_t *ret_marks)
+{
+    size_t n_colours = 0;
+    memset(ret_marks, 0, n * sizeof *ret_marks);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; marked[i] && !ret_marks[i] && k <= i; k++)
+            if (marked[k] && strcmp(tokens[k], tokens[i]) == 0)
+                ret_marks[i] = k < i ? ret_marks[k] : ++n_colours;
+}
+
 hs_status hs_token_text_draw(const hs_token_text *t, hs_picture *d, hs_error *err)
 {
     const double font = t->font_pt, page = t->width_mm / 25.4 * 72, most = page - 2 * EDGE;
@@ -499,6 +510,10 @@ hs_status hs_token_text_draw(const hs_token_text *t, hs_picture *d, hs_error *er
         hs__draw_text(d, &(hs__mark){.x = x + TOKEN_PAD * font, .y = y, .size = font, .colour = INK},
                       t->tokens[i], width - 2 * TOKEN_PAD * font + 0.01);
         x += width;
+    }
+    if (t->footer) {
+        y += TOKEN_LINE * font;
+        hs__draw_text(d, &(hs__mark){.x = EDGE, .y = y, .size = font, .colour = MUTED}, t->footer, most);
     }
     d->height = y + 0.5 * font + EDGE;
     return d->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;

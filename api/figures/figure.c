@@ -676,6 +676,7 @@ hs_status hs__figure_csv(const hs_figure *f, hs_buffer *b, hs_error *err)
     for (size_t k = 0; k < f->n_panels && !b->failed; k++)
         for (size_t i = 0; i < f->panels[k].n_rows; i++)
             for (size_t j = 0; j < f->panels[k].n_columns; j++)
-                cell_add(b, &f->panels[k], i, j, f->csv_safe);
+                if (!f->sparse || isfinite(f->panels[k].values[i * f->panels[k].n_columns + j]))
+                    cell_add(b, &f->panels[k], i, j, f->csv_safe);
     return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure's numbers") : HS_OK;
 }

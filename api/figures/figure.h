@@ -60,6 +60,7 @@ typedef struct hs_figure {
     double width_mm, font_pt;
     hs__labels labels;
     bool csv_safe; /* text in CSV is no formula to a spreadsheet */
+    bool sparse;   /* CSV leaves out cells that are not finite */
 } hs_figure;
 
 /* Sets the range of a panel's colours: from 0 to the highest value; or around 0 with the palette SIGNED, if a
@@ -152,8 +153,14 @@ typedef struct hs_token_text {
     const char *const *tokens; /* [n] */
     const size_t *marks;       /* [n]; 0: none, else the number of a colour, which repeats from 8 on */
     size_t n;
+    const char *footer; /* a line below; NULL: none */
     double width_mm, font_pt;
 } hs_token_text;
+
+/* Gives marked tokens the numbers of colours, from 1 on: one for each text. marked [n]; ret_marks [n] is 0
+ * for the others. */
+void hs_token_marks_number(const char *const *tokens, const unsigned char *marked, size_t n,
+                           size_t *ret_marks);
 
 /* Lays the text out. Release with hs_picture_finish, also on failure. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_token_text_draw(const hs_token_text *text, hs_picture *ret_drawing, hs_error *err);

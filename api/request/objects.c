@@ -209,8 +209,9 @@ static const hs__row figure_members[] = {
     {.field = {.name = "kind",
                .kind = HS_FIELD_ENUM,
                .argument = "KIND",
-               .help = "head, layer, overview, distances, predictions, lens, effects or regions (head)",
-               .choices = "head|layer|overview|distances|predictions|lens|effects|regions"},
+               .help =
+                   "head, layer, overview, distances, predictions, lens, effects, regions or pairs (head)",
+               .choices = "head|layer|overview|distances|predictions|lens|effects|regions|pairs"},
      .read = hs__read_enum,
      .offset = AT(figure.kind)},
     {.field = {.name = "show",

@@ -622,10 +622,10 @@ static const char *list_outputs(char *ret, size_t n_ret)
 /* Returns true if plot leaves the field or option out: a figure determines it, or does not depend on it. */
 static bool figure_determines(const char *name)
 {
-    static const char *const names[] = {
-        "outputs",       "max_pairs",     "reduce", "digits",      "dtype",     "figure",
-        "threshold",     "names",         "format", "head_scores", "normalize", "special_tokens",
-        "sentence_ends", "interventions", "pool",   "rows",        "columns"};
+    static const char *const names[] = {"outputs",       "max_pairs", "reduce",         "digits",
+                                        "dtype",         "figure",    "names",          "format",
+                                        "head_scores",   "normalize", "special_tokens", "sentence_ends",
+                                        "interventions", "pool",      "rows",           "columns"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

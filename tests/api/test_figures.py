@@ -28,7 +28,7 @@ import analysis  # noqa: E402
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
 TEXT = "The cat <sat> on the mat & it \"slept\". Then the dog came to the mat."
-KINDS = ("head", "layer", "overview", "distances", "predictions", "lens", "effects", "regions")
+KINDS = ("head", "layer", "overview", "distances", "predictions", "lens", "effects", "regions", "pairs")
 
 
 def draw(server, format="svg", figure=None, status=200, **fields):
@@ -64,7 +64,7 @@ def pixels(image):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_drawn(server, kind):
-    more = {"predictions": {"positions": "all"}} if kind in ("predictions", "lens") else {}
+    more = {"predictions": {"positions": "all"}} if kind in ("predictions", "lens") else {"heads": [0]} if kind == "pairs" else {}
     svg = draw(server, "svg", {"kind": kind}, **more)
     root = ElementTree.fromstring(svg)
     assert root.get("width") == "85.00mm"
@@ -82,7 +82,7 @@ def test_every_kind_is_drawn(server, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_kind(server, kind):
-    more = {"predictions": {"positions": "all"}} if kind in ("predictions", "lens") else {}
+    more = {"predictions": {"positions": "all"}} if kind in ("predictions", "lens") else {"heads": [0]} if kind == "pairs" else {}
     rows = list(csv.DictReader(io.StringIO(draw(server, "csv", {"kind": kind}, **more).decode(), newline="")))
     assert rows and list(rows[0]) == ["panel", "row", "column", "row_label", "column_label", "cell_label", "value"]
     assert all(None not in row and None not in row.values() for row in rows)
@@ -157,6 +157,33 @@ def test_regions_are_those_of_the_formulas(server, more):
                                        atol=1e-5 * np.abs(s).max())
             n_high += len(high)
     assert n_high > 4
+
+
+@pytest.mark.parametrize("more", [{}, {"threshold": 0.02}, {"threshold": 0.9}, {"special_tokens": "mask", "center": "text"}])
+def test_pairs_are_the_strongest_of_the_answer(server, more):
+    """Figure 9 of the paper: their tokens are marked, and the numbers are those of these pairs."""
+    fields = {"layers": [11], "heads": [0], **more}
+    answer = server.analyze({"text": TEXT, "digits": 9, "outputs": ["pairs"], **fields})
+    due = {(pair["i"], pair["j"]): pair for pair in answer["pairs"][:12]}
+    rows = list(csv.DictReader(io.StringIO(draw(server, "csv", {"kind": "pairs"}, **fields).decode(), newline="")))
+    assert [(int(row["row"]), int(row["column"])) for row in rows] == sorted(due)
+    for row in rows:
+        pair = due[int(row["row"]), int(row["column"])]
+        assert float(row["value"]) == pytest.approx(pair["normalized"], rel=1e-6)
+        assert (row["row_label"], row["column_label"]) == (answer["tokens"][pair["i"]], answer["tokens"][pair["j"]])
+    svg = draw(server, "svg", {"kind": "pairs", "footer": True}, **fields)
+    shown = [text for text, _ in texts(svg)]
+    assert shown[0].startswith(f"layer 11, head 0: strongest pairs: {len(due)}, N ") and shown[1:-1] == answer["tokens"]
+    assert shown[-1].startswith("headscope: strongest pairs" + (", centred outputs" if "center" in more else ""))
+    places = {i for pair in due for i in pair}
+    grounds = re.findall(r"#(?:ffd28a|b9d4f5|b8e6cd|e6c8ee|f3b8ae|e5e08a|a9e3ea|d9cbb8)", svg.decode())
+    assert len(grounds) == len(places) and len(set(grounds)) == min(8, len({answer["tokens"][i] for i in places}))
+
+
+def test_pairs_are_of_one_head(server):
+    for fields, pointer in (({"layers": [11]}, "/heads"), ({"layers": [10, 11], "heads": [0]}, "/layers")):
+        refused = json.loads(draw(server, "svg", {"kind": "pairs"}, status=422, **fields))
+        assert refused["pointer"] == pointer and "one layer and one head" in refused["detail"]
 
 
 def test_regions_of_one_head_are_four_labelled_panels(server):

@@ -572,6 +572,7 @@ def test_figures(served):
     assert served.post("/analyze?format=pdf", request).body.startswith(b"%PDF")
     refused = served.post("/analyze?format=svg", {**request, "figure": {"show": "both"}})
     assert refused.status == 422 and refused.json()["pointer"] == "/figure/show"
+    assert served.post("/analyze?format=svg", {**request, "layers": [1], "figure": {"kind": "pairs"}}).status == 200
     refused = served.post("/analyze?format=svg", {**request, "figure": {"kind": "regions"}})
     assert refused.status == 422 and refused.json()["pointer"] == "/figure/kind"
 

@@ -501,16 +501,6 @@ static hs_status marked_draw(const hs__drawing *d, scene *r, const char *title, 
 
 /* ---- tokens ---- */
 
-/* Gives a marked token the number of its first appearance among the marked ones. */
-static void colours_number(scene *r, const scene_text *text)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text->n; i++)
-        for (size_t k = 0; r->marked[i] && !r->marks[i] && k <= i; k++)
-            if (r->marked[k] && strcmp(text->names[k], text->names[i]) == 0)
-                r->marks[i] = k < i ? r->marks[k] : ++n;
-}
-
 static void pairs_read(const json_t *pairs, scene *r)
 {
     for (size_t k = 0; k < json_array_size(pairs); k++)
@@ -533,7 +523,7 @@ static hs_status tokens_draw(const hs__drawing *d, scene *r, const hs__report_pa
     }
     snprintf(title, sizeof title, "Layer %d, head %lld: %s", d->o.layers[d->o.n_layers - 1],
              (long long)json_integer_value(json_object_get(head, "head")), panel->title);
-    colours_number(r, marked);
+    hs_token_marks_number(marked->tokens, r->marked, marked->n, r->marks);
     const hs_token_text text = {.title = title,
                                 .tokens = marked->tokens,
                                 .marks = r->marks,
