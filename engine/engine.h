@@ -151,17 +151,18 @@ bool hs_task_head_is_pooled(const hs_task_head *head);
 HS_MUST_USE hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
                                      const hs_capture *text, size_t n_threads, float *ret_row, hs_error *err);
 
-/* Returns the pooling of a sentence vector: the requested one, or the checkpoint's own if that has n 0, or
- * the mean if neither says. */
-const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested);
+/* Returns the pooling of a sentence vector: the requested one, with the checkpoint's own ways if that has n
+ * 0, or the mean if neither says. */
+hs_pooling hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested);
 
-/* Returns the width of a sentence vector; 0 if the dense layers of the checkpoint cannot read this pooling.
- */
+/* Returns the width of a sentence vector: n_columns of the pooling, or all that the last module makes.
+ * Returns 0 if the dense layers of the checkpoint cannot read this pooling. */
 size_t hs_sentence_width(const hs_architecture *architecture, const hs_pooling *pooling);
 
 /* Computes the sentence vector of a text: its last states [T][H] pooled, then through the checkpoint's dense
- * layers, and divided by its length if the checkpoint says so. ret_vector has hs_sentence_width columns,
- * which must not be 0. Fails with HS_NO_MEMORY. Any thread may call it. */
+ * layers, and divided by its length if the checkpoint says so. The pooling may cut it and divide it again, in
+ * the order of encode() of sentence-transformers. ret_vector has hs_sentence_width columns, which must not
+ * be 0. Fails with HS_NO_MEMORY. Any thread may call it. */
 HS_MUST_USE hs_status hs_engine_embed(const hs_engine *engine, const hs_pooling *pooling, const float *states,
                                       size_t n_tokens, size_t n_threads, float *ret_vector, hs_error *err);
 

@@ -267,11 +267,14 @@ typedef struct hs_task_head {
     char **labels; /* [n_classes], owned; NULL: the classes have no names */
 } hs_task_head;
 
-/* Several ways put their vectors side by side. */
+/* Several ways put their vectors side by side. The last two members are of the vector that the modules behind
+ * the pooling make: sentence-transformers cuts it, then divides what is left by its length. */
 typedef struct hs_pooling {
     size_t n; /* 0: none is named */
     hs_pool ways[HS_N_POOLS];
-    size_t first; /* the first token that counts; below T */
+    size_t first;     /* the first token that counts; below T */
+    size_t n_columns; /* the first columns, which are kept; 0: all */
+    bool normalized;  /* the kept columns are divided by their length */
 } hs_pooling;
 
 /* The sparse vector of SPLADE, made of the logits l [T][vocab_size] of masked tokens: for each entry of the

@@ -43,7 +43,7 @@ static void locate(const uint16_t *requested, size_t n_requested, const uint16_t
 hs_pooling hs__answer_pooling(const hs__answer *a)
 {
     const hs_architecture *architecture = a->model->architecture;
-    hs_pooling pooling = *hs_sentence_pooling(architecture, &a->analysis->pooling);
+    hs_pooling pooling = hs_sentence_pooling(architecture, &a->analysis->pooling);
     pooling.first = architecture->sentence.without_prompt ? a->text->n_prompt : 0;
     return pooling;
 }

@@ -565,7 +565,12 @@ static void embedding_pooling(const hs__table_row *row, hs__cell *ret)
 
 static void embedding_normalized(const hs__table_row *row, hs__cell *ret)
 {
-    ret->integer = row->answer->model->architecture->sentence.normalized;
+    const hs_architecture *architecture = row->answer->model->architecture;
+    const embedding *e = row->item;
+    hs_pooling uncut = e->pooling;
+    uncut.n_columns = 0;
+    const bool is_cut = e->width < hs_sentence_width(architecture, &uncut);
+    ret->integer = e->pooling.normalized || (architecture->sentence.normalized && !is_cut);
 }
 
 static void embedding_vector(const hs__table_row *row, hs__cell *ret)
@@ -576,8 +581,8 @@ static void embedding_vector(const hs__table_row *row, hs__cell *ret)
 
 static void vector_most(const hs__measures *m, size_t ret_lengths[2])
 {
-    ret_lengths[0] =
-        hs_sentence_width(m->architecture, hs_sentence_pooling(m->architecture, &m->analysis->pooling));
+    const hs_pooling pooling = hs_sentence_pooling(m->architecture, &m->analysis->pooling);
+    ret_lengths[0] = hs_sentence_width(m->architecture, &pooling);
 }
 
 static size_t pooling_max(const hs__measures *m)

@@ -394,6 +394,14 @@ static int read_pooling(const hs__reading *r)
         r->model->name);
 }
 
+/* The row of pooling comes before, so the width is that of the requested pooling. */
+static int read_truncate_dim(const hs__reading *r)
+{
+    const hs_architecture *architecture = r->model->architecture;
+    const hs_pooling pooling = hs_sentence_pooling(architecture, &r->analysis->pooling);
+    return hs__read_integer_within(r, 1, hs_sentence_width(architecture, &pooling));
+}
+
 static int compare_ids(const void *a, const void *b)
 {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
@@ -577,6 +585,18 @@ static const hs__row rows[] = {
                .help = "for embedding: mean, cls or max (the model's own, or mean)",
                .choices = "mean|cls|max"},
      .read = read_pooling},
+    {.field = {.name = "truncate_dim",
+               .kind = HS_FIELD_INTEGER,
+               .argument = "N",
+               .help = "for embedding: keep the first N dimensions (all)",
+               .low = 1},
+     .read = read_truncate_dim,
+     .offset = AT(pooling.n_columns)},
+    {.field = {.name = "normalize_embeddings",
+               .kind = HS_FIELD_FLAG,
+               .help = "for embedding: divide it by its length, after truncate_dim"},
+     .read = hs__read_flag,
+     .offset = AT(pooling.normalized)},
     {.field = {.name = "head_scores",
                .kind = HS_FIELD_OBJECTS,
                .argument = "JSON",

@@ -471,7 +471,7 @@ static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
 {
     enum { NAMES_MAX = 64 };
     const char *names[NAMES_MAX + 1] = {"model"};
-    char allowed[512] = "model", pointer[256];
+    char allowed[768] = "model", pointer[256];
     size_t n_names = 1;
     for (size_t i = 0; hs_field_at(i) && n_names < NAMES_MAX; i++) {
         const size_t n = strlen(allowed);

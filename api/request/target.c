@@ -172,14 +172,14 @@ static int read_embedding(const hs__reading *r)
     if (!json_is_true(r->value))
         return hs__reading_refuse(r, "true");
     r->analysis->target.kind = HS_TARGET_VECTOR;
-    r->analysis->target.pooling = *hs_sentence_pooling(architecture_of(r), &r->analysis->pooling);
+    r->analysis->target.pooling = hs_sentence_pooling(architecture_of(r), &r->analysis->pooling);
     return 0;
 }
 
 static int read_cosine(const hs__reading *r)
 {
-    const hs_pooling *pooling = hs_sentence_pooling(architecture_of(r), &r->analysis->pooling);
-    const size_t n = hs_sentence_width(architecture_of(r), pooling);
+    const hs_pooling pooling = hs_sentence_pooling(architecture_of(r), &r->analysis->pooling);
+    const size_t n = hs_sentence_width(architecture_of(r), &pooling);
     char must[128];
     snprintf(must, sizeof must, "a list of %zu numbers, not all 0: the sentence vector of another text", n);
     if (!json_is_array(r->value) || json_array_size(r->value) != n)
@@ -195,7 +195,7 @@ static int read_cosine(const hs__reading *r)
             return hs__reading_refuse(r, must);
         points |= vector[i] != 0;
     }
-    r->analysis->target = (hs_target){.kind = HS_TARGET_COSINE, .pooling = *pooling, .vector = vector};
+    r->analysis->target = (hs_target){.kind = HS_TARGET_COSINE, .pooling = pooling, .vector = vector};
     return points ? 0 : hs__reading_refuse(r, must);
 }
 

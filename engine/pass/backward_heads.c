@@ -400,12 +400,22 @@ static dense_layer dense_of_sentence(const hs_engine *engine, size_t i)
     return (dense_layer){&dense->dense, engine->sentence[i], dense->is_linear, dense->activation};
 }
 
+/* Goes back through the norms to the vector v that the dense layers make. A cut vector that is divided by its
+ * length does not depend on the length of v, so a norm of the checkpoint before it changes no gradient. */
+static void norms_back(const hs_engine *engine, const hs_pooling *pooling, const float *v, size_t width,
+                       float *g)
+{
+    const size_t n_kept = hs_sentence_width(engine->architecture, pooling);
+    memset(g + n_kept, 0, (width - n_kept) * sizeof *g);
+    if (pooling->normalized)
+        normalize_back(v, n_kept, g);
+    else if (engine->architecture->sentence.normalized)
+        normalize_back(v, width, g);
+}
+
 static hs_status sentence_back(const hs_engine *engine, const sentence *s, size_t n_threads, hs_error *err)
 {
-    const hs_sentence_head *head = &engine->architecture->sentence;
     hs_status st = HS_OK;
-    if (head->normalized)
-        normalize_back(s->inputs[s->n], s->widths[s->n], s->gradients[s->n]);
     for (size_t i = s->n; i-- > 0 && !st;) {
         const dense_layer layer = dense_of_sentence(engine, i);
         st =
@@ -432,7 +442,8 @@ hs_status hs_engine_embed_back(const hs_engine *engine, const hs_pooling *poolin
     }
     n_threads = threads_of(engine, n_threads);
     sentence_run(engine, pooling, states, n_tokens, n_threads, &s);
-    memcpy(s.gradients[s.n], gradient, s.widths[s.n] * sizeof *gradient);
+    memcpy(s.gradients[s.n], gradient, hs_sentence_width(engine->architecture, pooling) * sizeof *gradient);
+    norms_back(engine, pooling, s.inputs[s.n], s.widths[s.n], s.gradients[s.n]);
     const hs_status st = sentence_back(engine, &s, n_threads, err);
     memset(ret_states, 0, n_tokens * H * sizeof *ret_states);
     for (size_t way = 0; way < pooling->n && !st; way++)

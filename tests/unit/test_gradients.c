@@ -894,9 +894,13 @@ START_TEST(targets_agree_with_finite_differences)
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         check_target(tape, &targets[i].target, targets[i].name);
     for (hs_pool way = 0; way < HS_N_POOLS; way++) {
-        const hs_target cosine = {
-            .kind = HS_TARGET_COSINE, .pooling = {1, {way}, 2}, .vector = numbers + 1000};
+        hs_target cosine = {
+            .kind = HS_TARGET_COSINE, .pooling = {1, {way}, 2, 0, false}, .vector = numbers + 1000};
         check_target(tape, &cosine, "cosine");
+        cosine.pooling.n_columns = 3;
+        check_target(tape, &cosine, "cosine of the first columns");
+        cosine.pooling.normalized = true;
+        check_target(tape, &cosine, "cosine of the first columns, divided by their length");
     }
     hs_tape_destroy(tape);
     hs_workspace_destroy(ws);
@@ -918,7 +922,8 @@ START_TEST(targets_of_tokens_agree_with_finite_differences)
     ck_assert_int_eq(hs_tape_record(engine, ws, &text, NULL, &tape, NULL), HS_OK);
     check_target(tape, &(hs_target){.kind = HS_TARGET_CLASS, .class = 1, .position = 6}, "class of a token");
     check_target(tape, &(hs_target){.kind = HS_TARGET_SPAN, .span = {3, 3}}, "span");
-    check_target(tape, &(hs_target){.kind = HS_TARGET_VECTOR, .pooling = {1, {HS_POOL_MEAN}, 0}}, "vector");
+    check_target(tape, &(hs_target){.kind = HS_TARGET_VECTOR, .pooling = {1, {HS_POOL_MEAN}, 0, 0, false}},
+                 "vector");
     hs_tape_destroy(tape);
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);
@@ -1413,9 +1418,10 @@ START_TEST(calls_allocate_what_they_state)
 {
     enum { T = 60 };
     static const hs_shape shape = {LAYERS, 3, 42, 14, 50, RANDOM_TOKENS_MAX, 2, 80000, 0};
-    static const hs_target targets[] = {{.kind = HS_TARGET_LOSS},
-                                        {.kind = HS_TARGET_CLASS, .class = 1},
-                                        {.kind = HS_TARGET_COSINE, .pooling = {1, {HS_POOL_MEAN}, 0}}};
+    static const hs_target targets[] = {
+        {.kind = HS_TARGET_LOSS},
+        {.kind = HS_TARGET_CLASS, .class = 1},
+        {.kind = HS_TARGET_COSINE, .pooling = {1, {HS_POOL_MEAN}, 0, 0, false}}};
     random_shape = &shape;
     const hs_architecture architecture = architecture_with_heads(_i);
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);

@@ -123,6 +123,8 @@ class Client:
             interventions         changes to heads and hidden states; all outputs describe the changed pass
             predictions           what the model's head predicts, and where
             pooling               of the output embedding: "mean", "cls" or "max"; by default the checkpoint's
+            truncate_dim          of the output embedding: keeps so many dimensions, the first ones
+            normalize_embeddings  True: the output embedding is divided by its length, after truncate_dim
             head_scores           the sequences on which the scores of heads are computed
             target                the number that effects, changes and gradients follow: of a class, a token, a loss and others
             effects_of            the change that effects make to each head, and the text that patch_map takes states from

@@ -46,6 +46,8 @@ class AnalyzeFields(TypedDict, total=False):
     interventions: Sequence[Mapping[str, Any]]
     predictions: Mapping[str, Any]
     pooling: Literal["mean", "cls", "max"]
+    truncate_dim: int
+    normalize_embeddings: bool
     head_scores: Mapping[str, int]
     target: Mapping[str, Any]
     effects_of: Mapping[str, Any]
