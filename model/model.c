@@ -267,12 +267,15 @@ static hs_status read_files(const char *dir, model_files *files, hs_error *err)
     small_file list[N_FILES];
     list_files(files, list);
     hs_status st = HS_OK;
+    hs_error reason = {0};
     const hs_bytes *unread = &files->tokenizer.tokenizer_model; /* beside a tokenizer.json */
     const size_t n = files->tokenizer_dir ? N_FILES : N_FILES - 1;
     for (size_t i = 0; !st && i < n; i++)
         if (!list[i].bytes->data && !(list[i].bytes == unread && files->tokenizer.tokenizer_json.data))
-            st = hs__file_read(i > 0 ? tokenizer_dir : dir, list[i].name, i > 0, list[i].bytes, err);
-    return st;
+            st = hs__file_read(i > 0 ? tokenizer_dir : dir, list[i].name, i > 0, list[i].bytes, &reason);
+    if (st == HS_NOT_FOUND)
+        return hs__config_missing_refuse(dir, &reason, err);
+    return st ? hs_fail(err, st, "%s", reason.text) : HS_OK;
 }
 
 static void free_files(model_files *files)

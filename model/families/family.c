@@ -80,8 +80,25 @@ static void append(char *text, size_t size, const char *more)
     strncat(text, more, size - 1 - length);
 }
 
+/* Types that users meet, and what opens in their place. */
+static const struct {
+    const char *type, *advice;
+} other_types[] = {
+    {"encoder-decoder",
+     "it joins two models (EncoderDecoderModel, such as Bert2Bert). Its encoder opens as "
+     "a folder of its own, which transformers makes: "
+     "EncoderDecoderModel.from_pretrained(\"DIR\").encoder.save_pretrained(\"OUT\"); then --model OUT "
+     "--tokenizer DIR"},
+    {"deberta", "this is DeBERTa's first version; DeBERTa-v2 and v3 open, such as microsoft/deberta-v3-base"},
+};
+
 static void refuse_type(hs__config *config, const char *type)
 {
+    for (size_t i = 0; i < sizeof other_types / sizeof *other_types; i++)
+        if (strcmp(type, other_types[i].type) == 0) {
+            hs__config_refuse(config, "model_type \"%s\" is not supported: %s", type, other_types[i].advice);
+            return;
+        }
     char known[1000] = "";
     for (size_t i = 0; families[i]; i++)
         for (size_t k = 0; families[i]->types[k]; k++) {

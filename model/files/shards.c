@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- one file ---- */
 
@@ -264,18 +265,28 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
 
 /* Weights in other forms: how the longer names of their files end, and what can be done. The first that fits
  * counts. */
+#define MADE_OF         "use the safetensors files that it was made of, which its model card names"
+#define AS_TRANSFORMERS "use the checkpoint that transformers saved"
 static const struct {
     const char *ending, *advice;
+    bool with_config; /* says nothing of a folder without config.json */
 } others[] = {
-    {"_model.safetensors", "an adapter without its adapter_config.json"},
-    {"solidated.safetensors",
-     "weights in Mistral's own layout, which is not read; use the files beside which "
-     "transformers has its config.json"},
-    {".safetensors", "weights under another name; if they are whole, copy or link the file to " SINGLE_FILE},
-    {".gguf", "the format of llama.cpp, which is not read; use the safetensors files that it was made of"},
-    {".h5",
-     "weights of TensorFlow, which are not read; transformers 4 with TensorFlow converts them (from_tf)"},
-    {".msgpack", "weights of Flax, which are not read; transformers 4 with Flax converts them (from_flax)"},
+    {.ending = "_model.safetensors", .advice = "an adapter without its adapter_config.json"},
+    {.ending = "solidated.safetensors",
+     .advice = "weights in Mistral's own layout, which is not read; use the files beside which "
+               "transformers has its config.json"},
+    {.ending = ".safetensors",
+     .advice = "weights under another name; if they are whole, copy or link the file to " SINGLE_FILE,
+     .with_config = true},
+    {.ending = ".gguf", .advice = "the format of llama.cpp, which is not read; " MADE_OF},
+    {.ending = ".h5",
+     .advice =
+         "weights of TensorFlow, which are not read; transformers 4 with TensorFlow converts them (from_tf)"},
+    {.ending = ".msgpack",
+     .advice = "weights of Flax, which are not read; transformers 4 with Flax converts them (from_flax)"},
+    {.ending = ".onnx", .advice = "a graph of ONNX, which is not read; " MADE_OF},
+    {.ending = ".ckpt.index", .advice = "weights of TensorFlow 1, which are not read; " AS_TRANSFORMERS},
+    {.ending = ".pth", .advice = "weights in a layout of their authors, which is not read; " AS_TRANSFORMERS},
 };
 #define N_OTHERS (sizeof others / sizeof *others)
 
@@ -288,22 +299,46 @@ static size_t form_of(const char *name)
     return form;
 }
 
-/* Refuses a folder with weights in another form, or without any. It names a file of the first form,
- * of several the first in the order of names. */
-static hs_status refuse_other(const char *dir, hs_error *err)
+/* Finds a file of the first form, of several the first in the order of names. Returns the form, or N_OTHERS.
+ */
+static size_t find_other(const char *dir, bool has_config, char ret_found[256])
 {
-    char found[256] = "";
     size_t form = N_OTHERS;
     DIR *folder = opendir(dir);
+    ret_found[0] = 0;
     for (const struct dirent *entry = NULL; folder && (entry = readdir(folder));) {
         const size_t k = form_of(entry->d_name);
-        if (k == N_OTHERS || k > form || (k == form && strcmp(entry->d_name, found) > 0))
+        if (k == N_OTHERS || k > form || (k == form && strcmp(entry->d_name, ret_found) > 0) ||
+            (others[k].with_config && !has_config))
             continue;
         form = k;
-        snprintf(found, sizeof found, "%s", entry->d_name);
+        snprintf(ret_found, 256, "%s", entry->d_name);
     }
     if (folder)
         closedir(folder);
+    return form;
+}
+
+hs_status hs__config_missing_refuse(const char *dir, const hs_error *reason, hs_error *err)
+{
+    char found[256];
+    struct stat state;
+    const size_t own = form_of(dir), form = find_other(dir, false, found);
+    const bool is_file = stat(dir, &state) == 0 && S_ISREG(state.st_mode);
+    if (is_file && (own == N_OTHERS || others[own].with_config))
+        return hs_fail(err, reason->status, "a file; name the folder that holds it and config.json");
+    if (is_file)
+        return hs_fail(err, reason->status, "a file; it has %s", others[own].advice);
+    return form == N_OTHERS ? hs_fail(err, reason->status, "%s", reason->text)
+                            : hs_fail(err, reason->status, "%s; the folder has %s, %s", reason->text, found,
+                                      others[form].advice);
+}
+
+/* Refuses a folder with weights in another form, or without any. */
+static hs_status refuse_other(const char *dir, hs_error *err)
+{
+    char found[256];
+    const size_t form = find_other(dir, true, found);
     return form == N_OTHERS ? hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE)
                             : hs_fail(err, HS_NOT_FOUND,
                                       SINGLE_FILE ": missing, as is " INDEX_FILE "; the folder has %s, %s",

@@ -58,6 +58,9 @@ HS_MUST_USE hs_status hs__index_parse(const hs_bytes *file, json_t **ret_index, 
 /* Open the weights of a folder, or one file in memory. The caller finishes *ret_shards, even after an
  * error. */
 HS_MUST_USE hs_status hs__shards_open(const char *dir, hs__shards *ret_shards, hs_error *err);
+/* Refuses a folder whose config.json is missing, for this reason. Names weights in another form that lie
+ * there, and what can be done with them; dir may also be such a file. */
+hs_status hs__config_missing_refuse(const char *dir, const hs_error *reason, hs_error *err);
 /* Opens one file of a folder, like hs__shards_open. */
 HS_MUST_USE hs_status hs__shards_open_file(const char *dir, const char *name, hs__shards *ret_shards,
                                            hs_error *err);

@@ -303,6 +303,9 @@ END_TEST
 START_TEST(weights_of_another_form_are_named)
 {
     static const char *const cases[][2] = {
+        {"pytorch_model.pth", "the folder has pytorch_model.pth, weights in a layout of their authors"},
+        {"bert_model.ckpt.index", "the folder has bert_model.ckpt.index, weights of TensorFlow 1"},
+        {"model.onnx", "the folder has model.onnx, a graph of ONNX"},
         {"flax_model.msgpack", "the folder has flax_model.msgpack, weights of Flax"},
         {"tf_model.h5", "the folder has tf_model.h5, weights of TensorFlow"},
         {"b-q4_k_m.gguf", "the folder has b-q4_k_m.gguf, the format of llama.cpp"},
@@ -324,6 +327,38 @@ START_TEST(weights_of_another_form_are_named)
         fclose(file);
         check_refused(HS_NOT_FOUND, cases[i][1]);
     }
+}
+END_TEST
+
+/* So does that of a folder without config.json, unless the weights are safetensors under any name. */
+START_TEST(weights_without_a_config_are_named)
+{
+    static const char *const cases[][2] = {
+        {"model.safetensors", "config.json: No such file or directory"},
+        {"other.safetensors", "config.json: No such file or directory"},
+        {"tf_model.h5",
+         "config.json: No such file or directory; the folder has tf_model.h5, weights of TensorFlow"},
+        {"m.gguf", "config.json: No such file or directory; the folder has m.gguf, the format of llama.cpp"},
+    };
+    char path[128], folder[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        path_of(cases[i][0], path);
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        fclose(file);
+        check_refused(HS_NOT_FOUND, cases[i][1]);
+        hs_error err = {0};
+        hs_model *model = NULL;
+        ck_assert_int_eq(hs_model_open(dir, NULL, &model, &err), HS_NOT_FOUND);
+        ck_assert_int_eq(strstr(err.text, "the folder has") != NULL, i > 1);
+    }
+    memcpy(folder, dir, sizeof folder);
+    for (size_t i = 0; i < 2; i++) { /* the file in place of its folder */
+        snprintf(dir, sizeof dir, "%.40s/%s", folder, i ? "m.gguf" : "model.safetensors");
+        check_refused(HS_NOT_FOUND, i ? ": a file; it has the format of llama.cpp, which is not read"
+                                      : ": a file; name the folder that holds it");
+    }
+    memcpy(dir, folder, sizeof folder);
 }
 END_TEST
 
@@ -916,6 +951,7 @@ int main(void)
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);
     tcase_add_test(tests, weights_of_another_form_are_named);
+    tcase_add_test(tests, weights_without_a_config_are_named);
     tcase_add_test(tests, a_git_lfs_pointer_is_named);
     tcase_add_test(tests, an_adapter_needs_its_base_model);
     tcase_add_test(tests, the_family_is_checked_before_the_weights);

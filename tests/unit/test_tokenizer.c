@@ -642,7 +642,8 @@ static const struct {
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"BertJapaneseTokenizer\"}"),
       .vocab_txt = FILE_OF(SPECIAL)},
-     "'BertJapaneseTokenizer' is not supported: transformers has it in Python"},
+     "'BertJapaneseTokenizer' is not supported: transformers has it in Python, with MeCab or its like. Copy "
+     "vocab.txt to a folder of its own"},
     {{.config = FILE_OF("{\"model_type\":\"biogpt\"}"), .vocab_json = FILE_OF("{\"</s>\":0}")},
      "'BioGptTokenizer' is not supported: transformers has it in Python"},
     {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"<ent>\":1044}")},

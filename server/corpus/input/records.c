@@ -233,6 +233,12 @@ static hs_status json_find(const hs__input_format *given, const char *record, si
                                        : "tokens",
                           is_default, &ret->text, &ret->copies[0], ret);
     }
+    if (is_object && !value && json_object_get(ret->json, "messages")) {
+        snprintf(ret->why, sizeof ret->why,
+                 "messages, not rendered: put apply_chat_template(messages, tokenize=False) into %.32s",
+                 *field ? field : "text");
+        return HS_BAD_REQUEST;
+    }
     if (!json_is_string(value)) {
         snprintf(ret->why, sizeof ret->why,
                  is_object ? "an object without a %.64s that is a string or a list of strings"
