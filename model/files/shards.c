@@ -265,7 +265,12 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
 
 /* Weights in other forms: how the longer names of their files end, and what can be done. The first that fits
  * counts. */
-#define MADE_OF         "use the safetensors files that it was made of, which its model card names"
+#define MADE_OF "use the safetensors files that it was made of, which its model card names"
+/* Version 5 reads neither, and 4.57 fails with "Cannot copy out of meta tensor". */
+#define CONVERTS(library, option)                                                                            \
+    "transformers 4.49 with " library                                                                        \
+    " converts them, with the class that config.json names in architectures: "                               \
+    "from_pretrained(\"DIR\", " option "=True).save_pretrained(\"DIR\")"
 #define AS_TRANSFORMERS "use the checkpoint that transformers saved"
 static const struct {
     const char *ending, *advice;
@@ -280,10 +285,8 @@ static const struct {
      .with_config = true},
     {.ending = ".gguf", .advice = "the format of llama.cpp, which is not read; " MADE_OF},
     {.ending = ".h5",
-     .advice =
-         "weights of TensorFlow, which are not read; transformers 4 with TensorFlow converts them (from_tf)"},
-    {.ending = ".msgpack",
-     .advice = "weights of Flax, which are not read; transformers 4 with Flax converts them (from_flax)"},
+     .advice = "weights of TensorFlow, which are not read; " CONVERTS("TensorFlow", "from_tf")},
+    {.ending = ".msgpack", .advice = "weights of Flax, which are not read; " CONVERTS("Flax", "from_flax")},
     {.ending = ".onnx", .advice = "a graph of ONNX, which is not read; " MADE_OF},
     {.ending = ".ckpt.index", .advice = "weights of TensorFlow 1, which are not read; " AS_TRANSFORMERS},
     {.ending = ".pth", .advice = "weights in a layout of their authors, which is not read; " AS_TRANSFORMERS},

@@ -306,7 +306,8 @@ START_TEST(weights_of_another_form_are_named)
         {"pytorch_model.pth", "the folder has pytorch_model.pth, weights in a layout of their authors"},
         {"bert_model.ckpt.index", "the folder has bert_model.ckpt.index, weights of TensorFlow 1"},
         {"model.onnx", "the folder has model.onnx, a graph of ONNX"},
-        {"flax_model.msgpack", "the folder has flax_model.msgpack, weights of Flax"},
+        {"flax_model.msgpack", "the folder has flax_model.msgpack, weights of Flax, which are not read; "
+                               "transformers 4.49 with Flax converts them"},
         {"tf_model.h5", "the folder has tf_model.h5, weights of TensorFlow"},
         {"b-q4_k_m.gguf", "the folder has b-q4_k_m.gguf, the format of llama.cpp"},
         {"a-q8_0.gguf", "the folder has a-q8_0.gguf, the format of llama.cpp"},
