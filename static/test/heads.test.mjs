@@ -17,7 +17,7 @@ import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/heads/similarity.ts";
 import { attentionBetween, rankHeads, similarityBetween, writeHalf } from "../src/heads/between.ts";
 import { attentionChange, similarityChange } from "../src/heads/change.ts";
-import { ARCS_MAX, attentionEnds, drawnEnds, linesOf } from "../src/views/text/arcs.ts";
+import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, linesOf, pairEnds } from "../src/views/text/arcs.ts";
 import { relationOf } from "../src/views/text/relation.ts";
 import { orderRows } from "../src/views/overview/figures-table.tsx";
 import { attentionInWords, similarityInWords } from "../src/views/overview/in-words.ts";
@@ -258,7 +258,7 @@ test("how far a head moved is the norm of the difference over the norm", () => {
 test("lines: attention worth one, from or to the chosen, each head with its share of the width", () => {
   const axis = { n: 3 };
   const A = Float32Array.of(0.9, 0.05, 0.05, 0.2, 0.3, 0.5, 0.6, 0.4, 0);
-  const ends = (chosen, relation) => attentionEnds(axis, A, 2, new Set(chosen), relation).map(({ i, j }) => [i, j]);
+  const ends = (chosen, relation) => attentionEnds(axis, A, 2, new Set(chosen), relation).strongest.map(({ i, j }) => [i, j]);
   assert.deepEqual(ends([], "to"), [[2, 0], [1, 2], [2, 1], [1, 0]]);
   assert.deepEqual(ends([1], "to"), [[1, 2], [1, 0]]);
   assert.deepEqual(ends([1], "from"), [[2, 1]]);
@@ -269,6 +269,62 @@ test("lines: attention worth one, from or to the chosen, each head with its shar
   assert.equal(of(1), 10);
   assert.equal(of(2), ARCS_MAX / 3);
   assert.equal(drawnEnds([many(0, 3, 0.5)]).length, 3);
+});
+
+// The same array, and how many of its elements were read.
+function counted(array) {
+  const reads = { count: 0 };
+  const get = (of, key) => {
+    if (/^\d+$/.test(String(key))) reads.count++;
+    return Reflect.get(of, key);
+  };
+  return [new Proxy(array, { get }), reads];
+}
+
+test("lines of a token read its rows and columns; those of all tokens read the map once", () => {
+  const n = 40;
+  const values = Float32Array.from({ length: n * n }, () => Math.round(10 * random()) / 20); // many are equal
+  const [attention, reads] = counted(values);
+  const all = [...values.keys()].map((k) => ({ i: Math.floor(k / n), j: k % n, value: values[k], lane: 1 }));
+  const worth = all.filter(({ i, j, value }) => i !== j && value >= LINE_LEAST).sort((a, b) => b.value - a.value);
+  for (const [chosen, relation, isExpected, most] of [
+    [[3], "to", ({ i }) => i === 3, n],
+    [[9, 3], "from", ({ j }) => j === 3 || j === 9, 2 * n],
+    [[5], "either", ({ i, j }) => i === 5 || j === 5, 2 * n],
+    [[], "to", () => true, n * n],
+    [[], "from", () => true, 0],
+  ]) {
+    reads.count = 0;
+    const { count, strongest } = attentionEnds({ n }, attention, 1, new Set(chosen), relation);
+    const expected = worth.filter(isExpected);
+    assert.ok(reads.count <= most, `${reads.count} reads, relation ${relation}`);
+    assert.equal(count, expected.length);
+    const ends = relation === "either" ? expected.map(({ i, j, ...end }) => ({ i: Math.min(i, j), j: Math.max(i, j), ...end })) : expected;
+    assert.deepEqual(strongest, ends.slice(0, ARCS_MAX));
+  }
+});
+
+test("pairs of chosen tokens are read from their rows, in the order of all pairs", () => {
+  const n = 40;
+  const values = new Float32Array(n * n);
+  for (let i = 0; i < n; i++)
+    for (let j = i + 1; j < n; j++) values[i * n + j] = values[j * n + i] = Math.round(20 * random()) / 10 - 1;
+  const [normalized, reads] = counted(values);
+  const whole = { axis: { n }, normalized: values };
+  const every = [];
+  for (let i = 0; i < n; i++) for (let j = i + 1; j < n; j++) every.push({ i, j, value: values[i * n + j], lane: 0 });
+  for (const threshold of [0, 0.3])
+    for (const chosen of [[], [7], [30, 7, 2]]) {
+      const is = (t) => !chosen.length || chosen.includes(t);
+      const expected = every
+        .filter(({ i, j, value }) => value > 0 && value >= Math.fround(threshold) && (is(i) || is(j)))
+        .sort((a, b) => b.value - a.value);
+      reads.count = 0;
+      const { count, strongest } = pairEnds(chosen.length ? { axis: { n }, normalized } : whole, threshold, new Set(chosen));
+      assert.ok(reads.count <= n * chosen.length);
+      assert.equal(count, expected.length);
+      assert.deepEqual(strongest, expected.slice(0, ARCS_MAX));
+    }
 });
 
 test("heads of two models have counterparts if layers and heads are as many", () => {

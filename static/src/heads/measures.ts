@@ -13,10 +13,10 @@ const replaced = perObject((head: Head): Head => ({ ...head, attention: head.wei
 export const weighted = (head: Head, { weigh }: Measures): Head => (weigh && head.weighted ? replaced(head) : head);
 
 // Values as fractions of the map's largest.
-export function fractionsOf(map: Float32Array): Float32Array {
+export const fractionsOf = perObject((map: Float32Array): Float32Array => {
   const top = maximumOf(map);
   return top > 0 ? map.map((v) => v / top) : map;
-}
+});
 
 // Follows the name of a relation between tokens.
 export const measureNote = (quantity: "attention" | "similarity", { space, weigh, center }: Measures): string =>

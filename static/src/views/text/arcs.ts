@@ -1,4 +1,5 @@
 // Lines over a text: which tokens they join, how strongly, and the way they take.
+import { perObject } from "../../app/per-object";
 import type { Axis, Head } from "../../maps/analysis";
 import { countAbove, pairsOf } from "../../maps/pairs";
 
@@ -21,44 +22,95 @@ export interface Box {
 
 const strongestFirst = (a: End, b: End): number => b.value - a.value;
 
+// Lines of one head that pass a bar.
+export interface Ends {
+  count: number;
+  strongest: readonly End[]; // at most ARCS_MAX, falling
+}
+
+const endsOf = (all: readonly End[]): Ends => ({ count: all.length, strongest: all.slice(0, ARCS_MAX) });
+
 // A map's attention worth a line: from the chosen tokens ("to"), to them ("from"), at either end, or between any two.
+// Reads the rows and columns of the chosen tokens, and the whole map only without any: then once a map.
 export function attentionEnds(
   axis: Axis,
   attention: Float32Array,
   lane: number,
   chosen: ReadonlySet<number>,
   relation: "to" | "from" | "either",
-): End[] {
+): Ends {
+  const { count, strongest } = chosen.size
+    ? endsAround(axis, attention, chosen, relation)
+    : endsOfMap(attention)(axis, relation);
+  return { count, strongest: strongest.map((end) => ({ ...end, lane })) };
+}
+
+const endsOfMap = perObject((attention: Float32Array) => {
+  const made = new Map<boolean, Ends>(); // by the order of ends
+  return (axis: Axis, relation: "to" | "from" | "either"): Ends => {
+    const either = relation === "either";
+    const known = made.get(either) ?? endsAround(axis, attention, new Set(), relation);
+    made.set(either, known);
+    return known;
+  };
+});
+
+// In the order of the map where values are equal.
+function endsAround(
+  { n }: Axis,
+  attention: Float32Array,
+  chosen: ReadonlySet<number>,
+  relation: "to" | "from" | "either",
+): Ends {
   const either = relation === "either";
-  const isWanted = (i: number, j: number): boolean =>
-    !chosen.size || (relation !== "from" && chosen.has(i)) || (relation !== "to" && chosen.has(j));
   const ends: End[] = [];
-  for (let i = 0; i < axis.n; i++)
-    for (let j = 0; j < axis.n; j++) {
-      const value = attention[i * axis.n + j]!;
-      // Between two texts the upper one comes first.
-      if (i !== j && value >= LINE_LEAST && isWanted(i, j))
-        ends.push({ ...(either && j < i ? { i: j, j: i } : { i, j }), value, lane });
-    }
-  return ends.sort(strongestFirst);
+  const add = (i: number, j: number): void => {
+    const value = attention[i * n + j]!;
+    // Between two texts the upper one comes first.
+    if (i !== j && value >= LINE_LEAST) ends.push({ ...(either && j < i ? { i: j, j: i } : { i, j }), value, lane: 0 });
+  };
+  const columns = relation === "to" ? [] : [...chosen].sort((a, b) => a - b);
+  for (let i = 0; i < n; i++)
+    if (!chosen.size || (relation !== "from" && chosen.has(i))) for (let j = 0; j < n; j++) add(i, j);
+    else for (const j of columns) add(i, j);
+  return endsOf(ends.sort(strongestFirst));
 }
 
 // Chooses the lines of several heads: each gets an equal part of ARCS_MAX, and the strongest lines get the rest.
-export function drawnEnds(ends: readonly End[][]): End[] {
+export function drawnEnds(ends: readonly (readonly End[])[]): End[] {
   const part = Math.floor(ARCS_MAX / Math.max(1, ends.length));
   const rest = ends.flatMap((of) => of.slice(part)).sort(strongestFirst);
   const first = ends.flatMap((of) => of.slice(0, part));
   return [...first, ...rest.slice(0, ARCS_MAX - first.length)];
 }
 
-export function pairEnds(head: Head, threshold: number, chosen: ReadonlySet<number>): End[] {
+// Pairs at or above the threshold, of the chosen tokens if there are any. All pairs are sorted once a head; those of
+// chosen tokens are read from their rows.
+export function pairEnds(head: Head, threshold: number, chosen: ReadonlySet<number>): Ends {
+  if (chosen.size) return pairsAround(head, threshold, chosen);
   const pairs = pairsOf(head);
-  return Array.from({ length: countAbove(pairs, threshold) }, (_, k) => ({
+  const count = countAbove(pairs, threshold);
+  const strongest = Array.from({ length: Math.min(count, ARCS_MAX) }, (_, k) => ({
     i: pairs.i[k]!,
     j: pairs.j[k]!,
     value: pairs.normalized[k]!,
     lane: 0,
-  })).filter(({ i, j }) => !chosen.size || chosen.has(i) || chosen.has(j));
+  }));
+  return { count, strongest };
+}
+
+function pairsAround({ normalized, axis }: Head, threshold: number, chosen: ReadonlySet<number>): Ends {
+  const { n } = axis;
+  const tau = Math.fround(threshold); // as countAbove() has it
+  const ends: End[] = [];
+  for (const t of chosen)
+    for (let u = 0; u < n; u++) {
+      if (u === t || (u < t && chosen.has(u))) continue; // once for two chosen tokens
+      const [i, j] = [Math.min(t, u), Math.max(t, u)];
+      const value = normalized[i * n + j]!;
+      if (value > 0 && value >= tau) ends.push({ i, j, value, lane: 0 });
+    }
+  return endsOf(ends.sort((a, b) => strongestFirst(a, b) || a.i - b.i || a.j - b.j));
 }
 
 // The boxes of neighbouring tokens joined line by line.

@@ -116,7 +116,8 @@ function Body({ known, selection, colours, pairs }: BodyProps) {
   const [several, setSeveral] = useState(false);
   const ends = useMemo(() => endsOf(state, rows, pairs, near), [rows, pairs, near, state.arcs, state.tau, relation]);
   const lut = lutOf(state.map, "figure", theme);
-  const { overlay, redraw } = useOverlay(paper, {
+  const overlay = useRef<SVGSVGElement>(null);
+  const redraw = useOverlay(paper, overlay, {
     ...{ ends: ends.slice(0, ARCS_MAX), quantity: ABOUT[relation].quantity, segments: [], lut },
   });
   const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;

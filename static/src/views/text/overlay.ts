@@ -20,10 +20,13 @@ export interface Drawing {
 export function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Drawing): void {
   if (!paper.clientWidth) return;
   const boxOf = boxesIn(paper);
-  overlay.setAttribute("viewBox", `0 0 ${paper.clientWidth} ${paper.scrollHeight}`);
-  overlay.setAttribute("width", String(paper.clientWidth));
-  overlay.setAttribute("height", String(paper.scrollHeight));
-  overlay.replaceChildren(...arcsOf(drawing, boxOf), ...bandsOf(drawing, boxOf));
+  // Everything is read before anything is written: else the browser would lay out the page again.
+  const [width, height] = [paper.clientWidth, paper.scrollHeight].map(String);
+  const parts = [...arcsOf(drawing, boxOf), ...bandsOf(drawing, boxOf)];
+  if (overlay.getAttribute("width") !== width || overlay.getAttribute("height") !== height)
+    for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height }))
+      overlay.setAttribute(name, String(value));
+  overlay.replaceChildren(...parts);
 }
 
 type BoxOf = (t: number) => Box | undefined;
@@ -37,11 +40,12 @@ function boxesIn(paper: HTMLElement): BoxOf {
     top: top - origin.top,
     bottom: bottom - origin.top,
   });
-  const tokens = tokensIn(paper);
+  let tokens: HTMLElement[] | null = null; // thousands: found if anything is drawn
   const blocks = [...paper.querySelectorAll<HTMLElement>("[data-from]")].map((block) => ({
     ...{ block, from: Number(block.dataset.from), to: Number(block.dataset.to) },
   }));
   return (t) => {
+    tokens ??= tokensIn(paper);
     const token = tokens[t];
     if (token) return boxOf(token.getClientRects()[0] ?? token.getBoundingClientRect());
     const found = blocks.find(({ from, to }) => from <= t && t < to);

@@ -1,6 +1,6 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { hasSimilarities } from "../../app/sources";
@@ -31,7 +31,7 @@ import { taskOf } from "../../ui/task-result";
 import { attributingOf, type Attribution } from "../../passes/attribution";
 import { moveFocus } from "../../ui/arrows";
 import { TextFlow, tokenAt, tokensIn } from "../../ui/text-flow";
-import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
+import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type Ends } from "./arcs";
 import { AttributionCaption, saidOf } from "./attribution-caption";
 import { ColourBy } from "./colour-by";
 import { coloursOf, lookOf, type Colours, type Task } from "./colours";
@@ -39,7 +39,6 @@ import { lineHeads, LineHeads, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
 import { LongText } from "./long-text";
 import { notesOf } from "./notes";
-import type { Drawing } from "./overlay";
 import { ABOUT, RELATION_CHOICES, relationOf, RELATIONS, type Relation } from "./relation";
 import { textExport } from "./saved";
 import { useOverlay } from "./use-overlay";
@@ -164,7 +163,8 @@ function Body(props: BodyProps) {
   const { axis } = head;
   const { relation, bands } = state;
   const paper = useRef<HTMLDivElement>(null);
-  const [pointed, setPointed] = useState(-1);
+  const overlay = useRef<SVGSVGElement>(null);
+  const pointed = useRef<(t: number) => void>(null);
   const [several, setSeveral] = useState(false);
   const chosen = chosenIn(axis, state);
   const notes = task && state.notes ? notesOf(task, axis) : null;
@@ -174,15 +174,6 @@ function Body(props: BodyProps) {
     const mean = layer && headOf(layer, state);
     return mean ? segmentsOf(mean.attention, mean.similarity, mean.axis, state.atau) : [];
   }, [layer, state.special, state.words, state.atau]);
-  const around = new Set(pointed >= 0 ? [pointed] : chosen);
-  const ends = endsOf(app, head, lines, around);
-  const drawing: Drawing = {
-    ends: drawnEnds(ends),
-    quantity: ABOUT[relation].quantity,
-    segments,
-    lut: lutOf(state.map, "figure", theme),
-  };
-  const { overlay } = useOverlay(paper, drawing);
   const cross = isCross(state);
   const pair: EntryPair | null = chosen.length === 2 && !cross ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
   useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair, attribution }) : null));
@@ -204,8 +195,7 @@ function Body(props: BodyProps) {
       aloud,
     );
   const point = (t: number): void => {
-    if (t === pointed) return;
-    setPointed(t);
+    pointed.current?.(t);
     announce(t, false);
   };
   const onClick = (e: MouseEvent): void => {
@@ -266,10 +256,7 @@ function Body(props: BodyProps) {
           <svg class="arcs" aria-hidden="true" ref={overlay} />
           {flow}
         </div>
-        <p class="muted caption" role="status">
-          {axis.generated.includes(true) && "Underlined tokens were written by the model. "}
-          {state.arcs && noteOf(state, ends, lines)}
-        </p>
+        <TextLines {...{ head, lines, chosen, segments, paper, overlay, pointed }} />
         <PairRanking axis={axis} pair={pair} />
       </div>
       <TextLists {...{ head, chosen, segments, attribution }} onChoose={(t) => choose(t, false)} onPoint={point} />
@@ -277,14 +264,49 @@ function Body(props: BodyProps) {
   );
 }
 
+// Draws lines and bands over the text, and says below it which are left out. Pointing at a token draws this alone: the text
+// and its lists have thousands of elements.
+function TextLines(props: {
+  head: Head;
+  lines: readonly LineHead[];
+  chosen: readonly number[];
+  segments: readonly Segment[];
+  paper: { readonly current: HTMLDivElement | null };
+  overlay: { readonly current: SVGSVGElement | null };
+  pointed: { current: ((t: number) => void) | null }; // tells of the token under the pointer; -1: none
+}) {
+  const app = useApp();
+  const { state, theme } = app;
+  const { head, lines, chosen, segments, paper, overlay } = props;
+  const [at, setAt] = useState(-1);
+  useLayoutEffect(() => {
+    props.pointed.current = setAt;
+  }, []);
+  const ends = endsOf(app, head, lines, new Set(at >= 0 ? [at] : chosen));
+  useOverlay(paper, overlay, {
+    ends: drawnEnds(ends.map(({ strongest }) => strongest)),
+    quantity: ABOUT[state.relation].quantity,
+    segments,
+    lut: lutOf(state.map, "figure", theme),
+  });
+  return (
+    <p class="muted caption" role="status">
+      {head.axis.generated.includes(true) && "Underlined tokens were written by the model. "}
+      {state.arcs && noteOf(state, ends, lines)}
+    </p>
+  );
+}
+
+const NO_ENDS: Ends = { count: 0, strongest: [] };
+
 // Pairs, or attention when the text is coloured by it; of the chosen tokens if there are any. One list a head.
-function endsOf({ state }: App, head: Head, lines: readonly LineHead[], around: ReadonlySet<number>): End[][] {
+function endsOf({ state }: App, head: Head, lines: readonly LineHead[], around: ReadonlySet<number>): Ends[] {
   const { arcs, relation, tau, weigh } = state;
   if (!arcs) return [];
   if (relation === "similar") return [pairEnds(head, tau, around)];
   const joins = head.axis.types.includes(TARGET) ? "either" : relation;
   return lines.map(({ attention, lane }) =>
-    attention ? attentionEnds(head.axis, weigh ? fractionsOf(attention) : attention, lane, around, joins) : [],
+    attention ? attentionEnds(head.axis, weigh ? fractionsOf(attention) : attention, lane, around, joins) : NO_ENDS,
   );
 }
 
@@ -306,10 +328,10 @@ function captionOf(
 }
 
 // Names the lines that are not drawn, and why.
-function noteOf({ relation, weigh }: State, ends: readonly End[][], lines: readonly LineHead[]): string {
-  const count = ends.reduce((sum, of) => sum + of.length, 0);
+function noteOf({ relation, weigh }: State, ends: readonly Ends[], lines: readonly LineHead[]): string {
+  const count = ends.reduce((sum, of) => sum + of.count, 0);
   const least = `${LINE_LEAST}${weigh ? " of the largest" : ""}`;
-  const bare = lines.filter(({ attention }, lane) => attention && !ends[lane]?.length).map(({ name }) => name);
+  const bare = lines.filter(({ attention }, lane) => attention && !ends[lane]?.count).map(({ name }) => name);
   const drawn = relation === "similar" ? "pairs" : `attentions of at least ${least}`;
   const shared = lines.length > 1 ? `, shared evenly among ${lines.length} heads` : "";
   return [

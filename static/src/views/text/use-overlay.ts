@@ -4,8 +4,12 @@ import { useResize } from "../../ui/resize";
 import { drawOverlay, type Drawing } from "./overlay";
 
 // The drawing over the text, made again after each change of the page that may move a token.
-export function useOverlay(paper: { current: HTMLDivElement | null }, drawing: Drawing) {
-  const overlay = useRef<SVGSVGElement>(null);
+// Returns what requests one.
+export function useOverlay(
+  paper: { readonly current: HTMLDivElement | null },
+  overlay: { readonly current: SVGSVGElement | null },
+  drawing: Drawing,
+): () => void {
   const last = useRef(drawing);
   last.current = drawing;
   const redraw = useMemo(
@@ -18,5 +22,5 @@ export function useOverlay(paper: { current: HTMLDivElement | null }, drawing: D
     document.fonts.addEventListener("loadingdone", redraw);
     return () => document.fonts.removeEventListener("loadingdone", redraw);
   }, [redraw]);
-  return { overlay, redraw };
+  return redraw;
 }
