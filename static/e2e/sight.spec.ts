@@ -1,6 +1,6 @@
 // Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
 import type { Page } from "@playwright/test";
-import { chosenThumb, colours, expect, findHeads, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
+import { chosenThumb, colours, complete, expect, findHeads, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
 
 for (const [width, height] of [
   [1280, 800],
@@ -40,6 +40,41 @@ for (const [width, height, least] of [
     const controls = page.locator("a, button:not(.thumb), select, input:not([type=radio]), textarea, summary, fieldset");
     expect(await controls.filter({ visible: true }).count()).toBeLessThanOrEqual(26);
   });
+
+// A text of 144 words, too long for a head to be put in words while the pointer passes it.
+const LONGER = `max=512&text=${encodeURIComponent("The river flows past old stone houses. ".repeat(24))}`;
+
+test("a pointer that passes heads draws the card alone, and the head where it rests is put in words", async ({ watched: page, home }) => {
+  await page.addInitScript(() => {
+    const counts = { places: 0 };
+    Object.assign(window, { counts });
+    const placeOf = Element.prototype.getBoundingClientRect;
+    Element.prototype.getBoundingClientRect = function () {
+      if (this instanceof HTMLCanvasElement && this.closest(".thumb")) counts.places++;
+      return placeOf.call(this);
+    };
+  });
+  await open(page, home, LONGER);
+  await complete(page);
+  await settled(page);
+  const places = (): Promise<number> => page.evaluate(() => (window as unknown as { counts: { places: number } }).counts.places);
+  const before = await places();
+  expect(before).toBeGreaterThanOrEqual(144); // what is counted is drawn with the grid
+  const card = page.getByRole("region", { name: "Enlarged head" });
+  const picture = card.locator("canvas").last();
+  const pixels = (): Promise<string> => picture.evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+  const seen = new Set([await pixels()]);
+  const boxes = await Promise.all(Array.from({ length: 12 }, (_, head) => thumb(page, 3, head).boundingBox()));
+  for (const [k, box] of boxes.entries()) {
+    await page.mouse.move(box!.x + box!.width / 2, box!.y + box!.height / 2);
+    await expect(card).toContainText(`Layer 3 · Head ${k}`);
+    seen.add(await pixels());
+  }
+  expect(seen.size).toBe(13); // each head has its own picture
+  await expect(card).toContainText(/It treats|The tokens that it treats/);
+  // Some drawings are of the worker's figures, which come last, and of timers. There would be one more for each move.
+  expect((await places()) - before).toBeLessThan((144 * boxes.length) / 2);
+});
 
 test("the head under the pointer and the focus stands beside the grid, with its name, its pattern and what it does in words", async ({ watched: page, home }) => {
   await open(page, home);

@@ -18,6 +18,7 @@ import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/heads/si
 import { attentionBetween, rankHeads, similarityBetween, writeHalf } from "../src/heads/between.ts";
 import { attentionChange, similarityChange } from "../src/heads/change.ts";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, linesOf, pairEnds } from "../src/views/text/arcs.ts";
+import { shadeOf, shadeOfBytes } from "../src/maps/shade.ts";
 import { relationOf } from "../src/views/text/relation.ts";
 import { orderRows } from "../src/views/overview/figures-table.tsx";
 import { attentionInWords, similarityInWords } from "../src/views/overview/in-words.ts";
@@ -325,6 +326,20 @@ test("pairs of chosen tokens are read from their rows, in the order of all pairs
       assert.equal(count, expected.length);
       assert.deepEqual(strongest, expected.slice(0, ARCS_MAX));
     }
+});
+
+test("bytes have the colours of their numbers", () => {
+  const colours = { map: "ink", theme: "light" };
+  for (const [bytes, quantity, unit] of [
+    [Uint8Array.from({ length: 256 }, (_, k) => k), "attention", 255],
+    [Uint8Array.of(0, 3, 9, 0), "attention", 255],
+    [Int8Array.from({ length: 254 }, (_, k) => k - 126), "similarity", 127],
+    [Int8Array.of(0, 5, 127, 127), "similarity", 127],
+    [Int8Array.of(0, 0, 0, 0), "similarity", 127],
+  ]) {
+    const shade = shadeOf(Float32Array.from(bytes, (v) => v / unit), 2, quantity, { ...colours, scale: "root" });
+    assert.deepEqual(shadeOfBytes(bytes, quantity, colours), shade);
+  }
 });
 
 test("heads of two models have counterparts if layers and heads are as many", () => {

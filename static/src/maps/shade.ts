@@ -63,6 +63,26 @@ export function shadeOf(
   };
 }
 
+// The shade of bytes with square roots: attention in 255ths, or similarity in 127ths of the head's largest |S|. The same as
+// shadeOf() has it of the same numbers. There are 256 of them, so each cell takes its index from a table.
+export function shadeOfBytes(
+  map: Uint8Array | Int8Array,
+  quantity: "attention" | "similarity",
+  colours: Omit<Paints, "scale" | "weigh">,
+): Shade {
+  const bytes = new Uint8Array(map.buffer, map.byteOffset, map.length); // those below 0 are 128 to 255
+  const occurs = new Uint8Array(256);
+  for (let k = 0; k < bytes.length; k++) occurs[bytes[k]!] = 1;
+  const valueOf = (byte: number): number =>
+    quantity === "attention" ? byte / 255 : (byte < 128 ? byte : byte - 256) / 127;
+  const values = Float32Array.from(occurs, (is, byte) => (is ? valueOf(byte) : 0));
+  const shade = shadeOf(values, 1, quantity, { ...colours, scale: "root" });
+  const table = shade.indices;
+  const indices = new Uint8Array(bytes.length);
+  for (let k = 0; k < bytes.length; k++) indices[k] = table[bytes[k]!]!;
+  return { ...shade, indices };
+}
+
 const WITHIN = 0.995; // of the cells lie within the scale of a difference: one outlier must not make the others pale
 
 // The size that this fraction of the values does not exceed; the largest if there are few values.

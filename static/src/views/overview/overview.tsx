@@ -81,9 +81,9 @@ export function OverviewView() {
   useResize(grid, app.draw, [app, hasGrid]);
   useExport(() => (answer && summary ? overviewExport(app, answer, summary, order) : null));
 
-  const [pointed, setPointed] = useState<Place | null>(null);
+  const pointed = useRef<((at: Place | null) => void) | null>(null);
   const point = (at: Place | null, aloud: boolean): void => {
-    setPointed(at);
+    pointed.current?.(at);
     const one = at && summary?.[at.l]?.[at.h];
     const words = one && !isCross(state) ? wordsOf(one) : [];
     app.announce(one ? [`Layer ${at.l} · Head ${at.h}`, ...words].join("   ") : "", aloud);
@@ -91,7 +91,6 @@ export function OverviewView() {
   // The same tree as long as it shows the same: each map that comes is a drawing.
   const chosenHead = app.selection(answer);
   const rests = answer !== null && canRest(answer);
-  const carded = pointed ?? (rests ? { l: chosenHead.layer, h: chosenHead.head } : null);
   const drawnGrid = useMemo(
     () =>
       shape && (
@@ -128,12 +127,12 @@ export function OverviewView() {
       {summary?.[0]?.[0]?.sample && order.length === 0 && <NoHead />}
       <div class={state.small ? "beside" : ""}>
         {hasGrid && drawnGrid}
-        {answer && carded && state.small && (
-          <HeadCard
-            key={`${carded.l}.${carded.h}`}
+        {answer && state.small && (
+          <CardAt
             answer={answer}
-            at={carded}
-            known={summary?.[carded.l]?.[carded.h]}
+            summary={summary}
+            rest={rests ? { l: chosenHead.layer, h: chosenHead.head } : null}
+            pointed={pointed}
           />
         )}
       </div>
@@ -144,6 +143,22 @@ export function OverviewView() {
       )}
     </section>
   );
+}
+
+// The card of the head under the pointer, or else of `rest`. A move of the pointer draws it alone, not the grid.
+function CardAt(props: {
+  answer: Answer;
+  summary: Known[][] | null;
+  rest: Place | null;
+  pointed: { current: ((at: Place | null) => void) | null };
+}) {
+  const { answer, summary, rest } = props;
+  const [pointed, setPointed] = useState<Place | null>(null);
+  useLayoutEffect(() => {
+    props.pointed.current = setPointed;
+  }, []);
+  const at = pointed ?? rest;
+  return at && <HeadCard answer={answer} at={at} known={summary?.[at.l]?.[at.h]} />;
 }
 
 // Says that similarities are not those of the paper, and leads back to them.
