@@ -93,7 +93,9 @@ arm64:
 	@chmod +x $(ARM64)/headscope
 	HEADSCOPE=$(abspath $(ARM64))/headscope $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) $(ARM64_TESTS)
 
-## make api-test        the running server over HTTP, the command line, the notebook (pytest)
+# SHARD=1/2: one half of the tests over HTTP (tests/api/conftest.py) and of those in Chromium.
+SHARD ?=
+## make api-test        the running server over HTTP, the command line, the notebook (pytest); SHARD=1/2: half of the tests
 # Two more than cores, since tests also wait. More than four would only take memory.
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 PYTEST = HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/pytest -n $(TEST_PROCESSES) tests/api
@@ -106,8 +108,7 @@ api-test: $(BINARY) $(PASSES)
 viewer-test: static/node_modules/.package-lock.json
 	cd static && npm run --silent test
 
-## make browser-test    the viewer in Chromium against the running server (Playwright); SHARD=1/2: the first half of the tests
-SHARD ?=
+## make browser-test    the viewer in Chromium against the running server (Playwright); SHARD=1/2: half of the tests
 browser-test: $(BINARY) static/node_modules/.package-lock.json
 	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser -- $(SHARD:%=--shard=%)
 
