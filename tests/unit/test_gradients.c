@@ -306,14 +306,15 @@ START_TEST(every_instruction_set_agrees_with_finite_differences)
 }
 END_TEST
 
-/* Long texts are computed in several strips of rows. All word rows move at once. */
+/* Long texts are computed in several strips of rows. All word rows move at once. Terms of both signs may
+ * leave a small sum, so the bound is of their norm. */
 START_TEST(long_texts_agree_with_finite_differences)
 {
     const hs_architecture architecture = random_architectures[_i].make();
     const hs_sequence text = text_make(RANDOM_TOKENS_MAX - 7);
     hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     arrays a = differentiate(engine, &text, 2, HS_TAPE_BYTES_MAX);
-    double moved[20][256] = {{0}}, got = 0;
+    double moved[20][256] = {{0}}, got = 0, squares = 0;
     float saved[20][256];
     for (size_t id = 0; id < 20; id++)
         row_move(&architecture, id, 0x1p-18F, saved[id], moved[id]);
@@ -324,9 +325,13 @@ START_TEST(long_texts_agree_with_finite_differences)
     for (size_t id = 0; id < 20; id++)
         row_restore(&architecture, id, saved[id]);
     for (size_t t = 0; t < a.T; t++)
-        for (size_t i = 0; i < a.E; i++)
-            got += (double)a.own.words[t * a.E + i] * word_factor(&architecture, t, a.T) * moved[ids[t]][i];
-    assert_near(got, expected, fabs(expected), "long text", 0);
+        for (size_t i = 0; i < a.E; i++) {
+            const double term =
+                (double)a.own.words[t * a.E + i] * word_factor(&architecture, t, a.T) * moved[ids[t]][i];
+            got += term;
+            squares += term * term;
+        }
+    assert_near(got, expected, sqrt(squares), "long text", 0);
     arrays_free(&a);
     hs_engine_destroy(engine);
 }
