@@ -47,8 +47,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves a part of the tests, half of them with SHARD=2/2. Names decide, so one that failed stays when it runs again."""
-    if shard := os.environ.get("SHARD"):
+    """Leaves a part of the tests, half of them with API_SHARD=2/2. Names decide, so one that failed stays when it runs again."""
+    if shard := os.environ.get("API_SHARD"):
         nth, of = map(int, shard.split("/"))
         parts = [zlib.crc32(item.nodeid.encode()) % of + 1 for item in items]
         config.hook.pytest_deselected(items=[item for item, part in zip(items, parts, strict=True) if part != nth])
