@@ -485,8 +485,8 @@ static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
         return hs__refuse(
             problem, 422, pointer,
             "messages need the model's chat template, which is not rendered here. transformers makes the "
-            "field "
-            "input_ids of them: tokenizer.apply_chat_template(messages, return_dict=True)[\"input_ids\"]");
+            "field input_ids of them: tokenizer.apply_chat_template(messages, "
+            "return_dict=True)[\"input_ids\"]");
     const char *meant = hs_spelled_like(name, names);
     return hs__refuse(problem, 422, pointer, "unknown field '%.*s'%s%s%s; allowed: %s",
                       hs__clip(name, strlen(name)), name, meant ? "; did you mean '" : "", meant ? meant : "",

@@ -263,8 +263,6 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
     return HS_OK;
 }
 
-/* Weights in other forms: how the longer names of their files end, and what can be done. The first that fits
- * counts. */
 #define MADE_OF "use the safetensors files that it was made of, which its model card names"
 /* Version 5 reads neither, and 4.57 fails with "Cannot copy out of meta tensor". */
 #define CONVERTS(library, option)                                                                            \
@@ -272,6 +270,8 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
     " converts them, with the class that config.json names in architectures: "                               \
     "from_pretrained(\"DIR\", " option "=True).save_pretrained(\"DIR\")"
 #define AS_TRANSFORMERS "use the checkpoint that transformers saved"
+/* Weights in other forms: how the longer names of their files end, and what can be done. The first that fits
+ * counts. */
 static const struct {
     const char *ending, *advice;
     bool with_config; /* says nothing of a folder without config.json */

@@ -760,14 +760,14 @@ hs_status hs__python_class_refuse(const char *class, hs_error *err)
         i++;
     if (!python[i])
         return HS_OK;
-    if (i == 0)
+    if (is_named("BertJapaneseTokenizer", class))
         return hs_fail(
             err, HS_BAD_MODEL,
             HS__TOKENIZER_CONFIG
             ": tokenizer_class '%.64s' is not supported: transformers has it in Python, with MeCab or its "
-            "like. "
-            "Copy vocab.txt to a folder of its own: with --tokenizer and this folder the model opens, and "
-            "--input-ids takes the ids that AutoTokenizer.from_pretrained(DIR)(TEXT).input_ids has in Python",
+            "like. Copy vocab.txt to a folder of its own: with --tokenizer and this folder the model opens, "
+            "and --input-ids takes the ids that AutoTokenizer.from_pretrained(DIR)(TEXT).input_ids has in "
+            "Python",
             class);
     return hs_fail(
         err, HS_BAD_MODEL,
