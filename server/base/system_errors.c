@@ -14,9 +14,12 @@ static const struct {
     int why, resource;
     const char *unit, *option; /* of the shell's ulimit */
 } limits[] = {
-    {EFBIG, RLIMIT_FSIZE, "bytes in a file", "-f"},      {EMFILE, RLIMIT_NOFILE, "descriptors", "-n"},
-    {ENOMEM, RLIMIT_AS, "bytes of addresses", "-v"},     {ENOMEM, RLIMIT_DATA, "bytes of data", "-d"},
+    {EFBIG, RLIMIT_FSIZE, "bytes in a file", "-f"},
+    {EMFILE, RLIMIT_NOFILE, "descriptors", "-n"},
+    {ENOMEM, RLIMIT_AS, "bytes of addresses", "-v"},
+    {ENOMEM, RLIMIT_DATA, "bytes of data", "-d"},
     {EAGAIN, RLIMIT_NPROC, "threads of its user", "-u"},
+    {EAGAIN, RLIMIT_AS, "bytes of addresses", "-v"}, /* a thread's stack needs some */
 };
 
 hs_status hs__errno_status(int why)
