@@ -34,6 +34,7 @@
     X(head_effects)                                                                                          \
     X(head_importance)                                                                                       \
     X(pruning)                                                                                               \
+    X(cut_attention)                                                                                         \
     X(search_texts)                                                                                          \
     X(examples)                                                                                              \
     X(one_text)                                                                                              \

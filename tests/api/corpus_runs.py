@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 from conftest import PATIENCE
 
-# Few layers and tokens: a text takes a fraction of a millisecond, a state a few hundred kilobytes.
-SMALL = ["--layers", "0,2", "--max-tokens", "24"]
+# Few layers and tokens: a text takes a fraction of a millisecond, a state a few hundred kilobytes. A control would take longer.
+SMALL = ["--layers", "0,2", "--max-tokens", "24", "--control", "none"]
 WORDS = "the river war old bridge of and in boat people crossed left , . ! ? it 1907 house ##s naïve 東京".split()
 
 

@@ -23,7 +23,7 @@ import checkpoint  # noqa: E402
 from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, TEST_PATIENCE, served, slow_if, slow_unless_sanitized, until
 from corpus_runs import arrays, corpus, ndjson, texts
 
-OPTIONS = "layers=0,2&max_tokens=24"
+OPTIONS = "layers=0,2&max_tokens=24&control=none"  # a control takes longer than so few texts
 NDJSON = {"Content-Type": "application/x-ndjson"}
 NO_RUNS = {"corpora": [], "next": None}
 
@@ -486,7 +486,7 @@ def test_a_restart_that_is_refused_leaves_the_report(start_server, tmp_path):
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_a_restarted_run_goes_on_from_its_last_save(start_server, tmp_path, state):
-    lines = texts(4000, seed=33)
+    lines = texts(2000, seed=33)
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, body_of(lines)).headers["Location"]
     until(lambda: server.get(path).json()["texts_done"])
@@ -511,7 +511,7 @@ def test_a_restarted_run_goes_on_from_its_last_save(start_server, tmp_path, stat
 @pytest.mark.parametrize("options", [OPTIONS, OPTIONS + "&search_texts=50"])
 def test_a_run_waits_while_the_disk_is_full(start_server, tmp_path, options):
     """A limit of the sizes of files is full at once, and has space again when it is raised."""
-    lines = texts(3000, seed=34)
+    lines = texts(2000, seed=34)
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, body_of(lines), options).headers["Location"]
     wait(server, path, ("running",))
@@ -522,7 +522,7 @@ def test_a_run_waits_while_the_disk_is_full(start_server, tmp_path, options):
     assert refused.status == 507 and "File too large" in refused.json()["detail"]
     limit_files(server, resource.RLIM_INFINITY)
     run = wait(server, path)
-    assert (run["state"], run["error"], run["texts_done"] + run["empty_texts"]) == ("done", None, 3000)
+    assert (run["state"], run["error"], run["texts_done"] + run["empty_texts"]) == ("done", None, 2000)
     assert server.log().count(f"corpus run {run['id']} waits: ") == 1
     again = send(server, body_of(lines), options).headers["Location"]
     assert wait(server, again)["state"] == "done"
@@ -534,7 +534,7 @@ def test_a_run_waits_while_the_disk_is_full(start_server, tmp_path, options):
 def test_a_run_that_waits_lets_others_go_first_and_can_be_cancelled(start_server, tmp_path):
     """The state file of the first is larger than the limit, that of the second is not."""
     server = start_server("--state", str(tmp_path / "state"))
-    large = send(server, body_of(texts(4000, seed=35)), "max_tokens=128").headers["Location"]
+    large = send(server, body_of(texts(4000, seed=35)), "max_tokens=128&control=none").headers["Location"]
     wait(server, large, ("running",))
     limit_files(server, 8 << 20)
     until(lambda: server.get(large).json()["error"])
@@ -553,7 +553,7 @@ def test_a_run_that_waits_lets_others_go_first_and_can_be_cancelled(start_server
 def test_a_run_of_before_map_bins_keeps_a_cell_for_each_position(start_server, tmp_path):
     """Its row has no map_bins; a row of today always has."""
     server = start_server("--state", str(tmp_path / "state"))
-    paths = [send(server, body_of(texts(3)), f"max_tokens=256{bins}").headers["Location"] for bins in ("", "&map_bins=256")]
+    paths = [send(server, body_of(texts(3)), f"max_tokens=256&control=none{bins}").headers["Location"] for bins in ("", "&map_bins=256")]
     for path in paths:
         assert wait(server, path)["state"] == "done"
     server.stop()

@@ -125,7 +125,7 @@ def test_over_http_the_counts_are_the_same(start_server, headscope, tmp_path, of
     server = start_server("--state", str(tmp_path / "state"))
     query = urllib.parse.urlencode({"layers": "0,2", "max_tokens": "24", "interventions": json.dumps(OFF),
                                     "masked_share": "0.2", "mask_seed": "3", "head_distances": "cka",
-                                    "similarity_space": "residual", "center": "text"})
+                                    "similarity_space": "residual", "center": "text", "control": "none"})
     sent = send(server, body_of(lines), query)
     assert sent.status == 202, sent.body
     run = wait(server, sent.headers["Location"])

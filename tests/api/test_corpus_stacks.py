@@ -226,6 +226,7 @@ def test_over_http_the_counts_are_the_same(folders, tmp_path):
     (["--masked-share", "0.1"], {}, "--masked-share is not allowed"),
     (["--importance"], {}, "--importance is not allowed"),
     (["--pruning-share", "0.1"], {}, "--pruning-share is not allowed"),
+    (["--cut-attention", "8"], {}, "--cut-attention is not allowed"),
     (["--label-field", "label"], {}, "--label-field is not allowed"),
     (["--effects-share", "0.1"], {}, "--effects-share is not allowed"),
     (["--prompt-name", "query"], {}, "--prompt-name is not allowed"),

@@ -18,7 +18,8 @@ def runs(headscope, tmp_path_factory):
     top = tmp_path_factory.mktemp("runs")
     (top / "t.txt").write_text("\n".join(texts(40, seed=5)))
     for name, layers in (("all", "0,2"), ("one", "0")):
-        assert corpus(headscope, top / "t.txt", "-o", top / name, "--layers", layers, "--max-tokens", "24", small=False).returncode == 0
+        assert corpus(headscope, top / "t.txt", "-o", top / name, "--layers", layers, "--max-tokens", "24", "--control", "none",
+                      small=False).returncode == 0
     return top
 
 

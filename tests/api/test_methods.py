@@ -47,8 +47,8 @@ def test_report_arrays(headscope, tmp_path):
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out" / "report.npz") as file:
         arrays = dict(file)
-    others = ("syntax_", "label_", "pruning_", "importance_", "attention_reached", "all_far_repeated", "far_repeated")
-    # of CoNLL-U, labelled texts, --pruning-share, --importance, cross heads, long texts
+    others = ("syntax_", "label_", "pruning_", "importance_", "cut_", "attention_reached", "all_far_repeated", "far_repeated")
+    # of CoNLL-U, labelled texts, --pruning-share, --importance, --cut-attention, cross heads, long texts
     described = {name: row for name, row in documented("Report").items() if not name.startswith(others)}
     assert list(arrays) == list(described)
     assert_described(arrays, described, {

@@ -37,7 +37,7 @@ def analyzed(headscope, text, *options):
 def reference_of(headscope, lines, *options):
     found = signal_noise.SignalNoise(2, 12)
     for number, line in enumerate(lines):
-        maps = analyzed(headscope, line, *SMALL, "--outputs", "similarities", *options)
+        maps = analyzed(headscope, line, *SMALL[:4], "--outputs", "similarities", *options)  # without the control
         found.add(number, maps["input_ids"], maps["special_tokens_mask"], maps["sentence_ids"], maps["similarities"])
     return found
 

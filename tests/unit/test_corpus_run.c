@@ -559,6 +559,8 @@ static const struct {
     {&hs__counter_strata, "{\"strata\":{}}", "the strata of distances are damaged", NULL},
     {&hs__counter_head_effects, WORDS("held_out_effects", "AA=="), "the effects of heads are damaged", NULL},
     {&hs__counter_head_importance, WORDS("importance", "AA=="), "the importances of heads are damaged", NULL},
+    {&hs__counter_cut_attention, WORDS("cut_attention", "AA=="), "the losses of cut attention are damaged",
+     NULL},
     {&hs__counter_untrained_control, WORDS("untrained", "AA=="),
      "the sums of the untrained network are damaged", NULL},
     {&hs__counter_pruning, "{}", "the saved pruning curve is damaged", NULL},
@@ -582,6 +584,7 @@ START_TEST(damaged_counts_are_refused)
     json_object_set_new(results.identity, "label_field", json_string("label"));
     json_object_set_new(results.identity, "effects_share", json_real(1));
     json_object_set_new(results.identity, "importance", json_true());
+    json_object_set_new(results.identity, "cut_attention", json_integer(8));
     json_object_set_new(results.identity, "control", json_string("untrained:0"));
     json_object_set_new(results.identity, "max_tokens", json_integer(130));
     json_object_set_new(results.names, "labels", json_loads(labels ? labels : "[\"bad\",\"good\"]", 0, NULL));

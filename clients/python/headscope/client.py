@@ -284,6 +284,7 @@ class Client:
             effects_share         fraction of the labelled texts in which each head is switched off in turn
             importance            True: gradient importance of the heads, by a backward pass over each text
             pruning_share         fraction of the texts for the curve of what the lowest heads cost
+            cut_attention         also the loss of predictions with attention beyond so many tokens cut
             examples              texts kept for each head and figure where it is highest
             search_texts          texts whose strongest pairs are kept, for searches
         """

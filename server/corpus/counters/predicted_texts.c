@@ -18,18 +18,26 @@ const char *const hs__predicted_names[HS__PREDICTED_KINDS] = {"masked", "causal"
 
 /* ---- texts ---- */
 
-bool hs__predicts(const hs_model *model, const hs__corpus_settings *settings)
+bool hs__predicts_tokens(const hs_model *model)
 {
     const hs_predictor *predictor = &hs_model_architecture(model)->predictor;
     const bool has_mask = hs_tokenizer_special_ids(hs_model_tokenizer(model))->mask >= 0;
-    return *settings->input.label_field || (predictor->decoder.data && (predictor->next || has_mask));
+    return predictor->decoder.data && (predictor->next || has_mask);
+}
+
+bool hs__predicts(const hs_model *model, const hs__corpus_settings *settings)
+{
+    return *settings->input.label_field || hs__predicts_tokens(model);
+}
+
+hs__predicted hs__predicted_tokens_of(const hs__corpus_job *job)
+{
+    return hs_engine_architecture(job->engine)->predictor.next ? HS__PREDICTED_NEXT : HS__PREDICTED_MASKED;
 }
 
 hs__predicted hs__predicted_of(const hs__corpus_job *job)
 {
-    return *job->settings.input.label_field                      ? HS__PREDICTED_CLASS
-           : hs_engine_architecture(job->engine)->predictor.next ? HS__PREDICTED_NEXT
-                                                                 : HS__PREDICTED_MASKED;
+    return *job->settings.input.label_field ? HS__PREDICTED_CLASS : hs__predicted_tokens_of(job);
 }
 
 uint64_t hs__predicted_hash(uint64_t number)
@@ -84,6 +92,11 @@ bool hs__predicted_text_is_useful(const hs__predicted_text *text, hs__predicted 
     return predictions_count(text, kind) > 0;
 }
 
+size_t hs__predicted_position(const hs__predicted_text *text, hs__predicted kind, size_t i)
+{
+    return kind == HS__PREDICTED_MASKED ? text->positions[i] : i + 1;
+}
+
 void hs__predicted_text_ids(const hs__predicted_text *text, const hs__corpus_job *job, int32_t *ret_ids)
 {
     memcpy(ret_ids, text->ids, text->n_tokens * sizeof *ret_ids);
@@ -136,7 +149,10 @@ static void prediction_add(const float *logits, size_t n, int32_t id, hs__loss *
 {
     hs_prediction prediction;
     hs_prediction_read(logits, n, id, 1, &prediction);
-    ret->sum += hs_loss(logits, n, id);
+    const double loss = hs_loss(logits, n, id);
+    ret->sum += loss;
+    if (ret->each)
+        ret->each[ret->n] = loss;
     ret->n_right += prediction.rank == 1;
     ret->n++;
 }
@@ -184,7 +200,7 @@ static hs_status tokens_add(const hs__loss_reader *r, const hs__predicted_text *
     hs_status st = hs_engine_predict(engine, q.states, end - first, 0, 1, q.logits, err);
     for (size_t i = first; i < end && !st; i++) {
         const float *logits = q.logits + (i - first) * q.width;
-        const int32_t id = t->ids[masked ? t->positions[i] : i + 1];
+        const int32_t id = t->ids[hs__predicted_position(t, r->kind, i)];
         prediction_add(logits, q.width, id, ret);
         if (ret_last)
             prediction_differentiate(logits, q.width, id, n_all, q.logit_gradients + (i - first) * q.width);

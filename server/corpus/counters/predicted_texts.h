@@ -18,8 +18,11 @@ typedef enum hs__predicted {
 /* "masked", "causal" and "class". */
 extern const char *const hs__predicted_names[HS__PREDICTED_KINDS];
 
+bool hs__predicts_tokens(const hs_model *model);
 /* Returns true if the model predicts tokens, or labels that the settings name, which are read before. */
 bool hs__predicts(const hs_model *model, const hs__corpus_settings *settings);
+/* Returns what is predicted: tokens, even if there are labels; or labels if there are any. */
+hs__predicted hs__predicted_tokens_of(const hs__corpus_job *job);
 hs__predicted hs__predicted_of(const hs__corpus_job *job);
 
 typedef struct hs__predicted_text {
@@ -39,6 +42,8 @@ HS_MUST_USE hs_status hs__predicted_text_copy(const hs__text *text, hs__predicte
 void hs__predicted_text_finish(hs__predicted_text *text);
 /* Returns true if there is something to predict. */
 bool hs__predicted_text_is_useful(const hs__predicted_text *text, hs__predicted kind);
+/* Returns the position of the token that prediction i is of, which is no label. */
+size_t hs__predicted_position(const hs__predicted_text *text, hs__predicted kind, size_t i);
 /* Writes the ids that a pass reads: with masks. ret_ids [n_tokens]. */
 void hs__predicted_text_ids(const hs__predicted_text *text, const hs__corpus_job *job, int32_t *ret_ids);
 
@@ -48,6 +53,8 @@ void hs__predicted_text_ids(const hs__predicted_text *text, const hs__corpus_job
 typedef struct hs__loss {
     double sum; /* of -ln p, nats */
     int64_t n, n_right;
+    double
+        *each; /* where the loss of each is written, in turn; borrowed, as long as they are; NULL: nowhere */
 } hs__loss;
 
 /* Reads the loss of texts; all is borrowed. */

@@ -87,12 +87,13 @@ enum {
 };
 
 /* Members of report.json that a comparison has for each run, by their paths. */
-enum { NOISE_TERMS, PRUNING, N_MEMBERS };
+enum { NOISE_TERMS, PRUNING, CUT_ATTENTION, N_MEMBERS };
 static const struct {
     const char *name, *path;
 } members[N_MEMBERS] = {
     [NOISE_TERMS] = {"signal_noise_terms", "signal_noise.terms"},
     [PRUNING] = {"pruning", "pruning"},
+    [CUT_ATTENTION] = {"cut_attention", "cut_attention"},
 };
 
 typedef struct compared_run {

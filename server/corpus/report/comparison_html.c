@@ -3,6 +3,7 @@
 #include "api/figures/figure.h"
 #include "model/files/json.h"
 #include "server/base/version.h"
+#include "server/corpus/counters/cut_attention.h"
 #include "server/corpus/counters/pruning.h"
 #include "server/corpus/counters/signal_noise.h"
 #include "server/corpus/report/comparison.h"
@@ -429,6 +430,8 @@ static void header_write(const view *v, FILE *out)
         fputs("<li><a href=\"#noise-terms\">Signal to noise by term</a></li>\n", out);
     if (json_object_get(v->json, "pruning"))
         fputs("<li><a href=\"#pruning\">Pruning</a></li>\n", out);
+    if (json_object_get(v->json, "cut_attention"))
+        fputs("<li><a href=\"#cut-attention\">Cut attention</a></li>\n", out);
     if (json_object_get(v->json, "rank_correlations"))
         fputs("<li><a href=\"#agreement\">Agreement about heads</a></li>\n", out);
     fputs("<li><a href=\"#methods\">Methods and citation</a></li>\n", out);
@@ -515,7 +518,7 @@ static void evidence_write(const view *v, FILE *out)
     fputs("</section>\n", out);
 }
 
-/* ---- signal and noise, pruning ---- */
+/* ---- signal and noise, pruning, cut attention ---- */
 
 /* Writes the signal-to-noise ratio of each run by term. */
 static void noise_write(const view *v, FILE *out)
@@ -580,6 +583,30 @@ static hs_status pruning_write(const view *v, FILE *out, hs_error *err)
     }
     fputs("</section>\n", out);
     return st;
+}
+
+/* Writes what each run that measured it loses without attention to far tokens. */
+static void cut_attention_write(const view *v, FILE *out)
+{
+    const json_t *of_runs = json_object_get(v->json, "cut_attention");
+    if (!of_runs)
+        return;
+    fputs(
+        "<section id=\"cut-attention\" aria-label=\"Cut attention\"><h2>Cut attention</h2><p "
+        "class=\"muted\">The loss of predictions, and what it becomes if no head attends farther than so "
+        "many tokens, by the nearest copy of the predicted token that the model sees: none, one within this "
+        "distance (near), or only farther ones (far).</p>\n",
+        out);
+    for (size_t r = 0; r < v->n_runs; r++) {
+        const json_t *own = json_array_get(of_runs, r);
+        if (!json_is_object(own))
+            continue;
+        fputs("<h3>", out);
+        hs__html_text(out, run_name(v, r));
+        hs__html_filled(out, own, ": {distance} tokens</h3>");
+        hs__cut_attention_table_write(own, out);
+    }
+    fputs("</section>\n", out);
 }
 
 /* ---- agreement, methods ---- */
@@ -758,6 +785,7 @@ static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_
     noise_write(v, out);
     if (!st)
         st = pruning_write(v, out, err);
+    cut_attention_write(v, out);
     agreement_write(v, out);
     if (!st)
         st = methods_write(v, out, err);

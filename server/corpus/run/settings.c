@@ -317,9 +317,9 @@ static hs_status windows_check(const hs__corpus_settings *s, const hs_model *mod
 static hs_status stack_check(const char *const texts[HS__SETTINGS_MAX], const hs__corpus_settings *s,
                              size_t *ret_wrong, hs_error *err)
 {
-    static const char *const names[] = {"windows",       "stride",        "masked_share",
-                                        "label_field",   "effects_share", "importance",
-                                        "pruning_share", "prompt_name",   "control"},
+    static const char *const names[] = {"windows",       "stride",     "masked_share",  "label_field",
+                                        "effects_share", "importance", "pruning_share", "cut_attention",
+                                        "prompt_name",   "control"},
                              *const off[] = {"", "0", "false", "none", "auto"};
     for (size_t i = 0; s->stack && i < sizeof names / sizeof *names; i++) {
         const size_t k = hs__setting_find(names[i]);
