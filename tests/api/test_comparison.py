@@ -242,7 +242,7 @@ def test_models_of_other_shapes_are_compared_by_what_they_share(headscope, train
     assert code == 0 and both["layers"] == [0, 1] and both["heads"] is None and "head_figures" not in both
     expected = [
         "max_tokens differs: 24 in run 0, 20 in run 1.", "masked_share differs: 0.2 in run 0, 0.0 in run 1.",
-        "mask_seed differs: 0 in run 0, null in run 1.", "The runs have different layers; 2 are common to all and shown.",
+        "mask_seed differs: 0 in run 0, null in run 1.", "The models have different numbers of layers; 2 layers have the same number in all.",
         "The models have different numbers of heads, so single heads are not compared."]
     assert both["warnings"] == expected
     assert errors == "".join(f"headscope report: {text}\n" for text in expected)
@@ -251,7 +251,26 @@ def test_models_of_other_shapes_are_compared_by_what_they_share(headscope, train
         layer["mean_distance"] for layer in own["layer_figures"][own["threshold_main"]]]
     assert both["run_figures"]["masked_loss"][1] is None
     code, _, _ = compare(headscope, training / "zero", tmp_path / "other", "-o", tmp_path / "c.html")
-    assert code == 0 and "numbers of heads" in (tmp_path / "c.html").read_text()
+    text = (tmp_path / "c.html").read_text()
+    assert code == 0 and "numbers of heads" in text
+    assert both["depths"] == [[0, 0.5, 1], [0, 1]]
+    reports = report(training / "zero"), own
+    for name, of_runs in both["depth_figures"].items():
+        for values, run in zip(of_runs, reports):
+            layers = [layer.get(name) for layer in run["layer_figures"][run["threshold_main"]]]
+            assert len(values) == len(layers) and (layers[0] is None or values == layers), name
+    figure = text.split('<figure id="figure-mean_distance"')[1].split("</figure>")[0]
+    zero, other = both["depth_figures"]["mean_distance"]
+    shown = [[f"{depth:.2f}", *("–" if value is None else f"{value:.3f}" for value in values)]
+             for depth, values in [(0, (zero[0], other[0])), (0.5, (zero[1], None)), (1, (zero[2], other[1]))]]
+    assert [row[:3] for row in Page(figure).rows][1:] == shown and ">relative depth<" in figure
+
+
+def test_models_of_one_depth_are_compared_by_layer(training, headscope, tmp_path):
+    compare(headscope, training / "zero", training / "one", "-o", tmp_path / "c.json")
+    compare(headscope, training / "zero", training / "one", "-o", tmp_path / "c.html")
+    both, page = json.loads((tmp_path / "c.json").read_text()), (tmp_path / "c.html").read_text()
+    assert "depths" not in both and "depth_figures" not in both and "elative depth" not in page
 
 
 def test_other_texts_are_warned_of_and_other_thresholds_refused(headscope, training, models, tmp_path):

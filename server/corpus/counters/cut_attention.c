@@ -19,8 +19,6 @@
 
 #define MEMBER "cut_attention"
 
-enum { DISTANCE_MAX = 1 << 20 };
-
 /* Of the nearest copy, and of attention. */
 enum { COPY_NONE, COPY_NEAR, COPY_FAR, COPIES };
 enum { WHOLE, CUT, PASSES };
@@ -38,8 +36,8 @@ static hs_status read_distance(const char *text, const hs_model *model, hs__corp
 {
     options *o = ret;
     (void)settings;
-    if (hs_integer_read(text, NULL, 0, DISTANCE_MAX, &o->distance))
-        return hs_fail(err, HS_INVALID, "an integer from 0 to %d", DISTANCE_MAX);
+    if (hs_integer_read(text, NULL, 0, HS_POSITIONS_MAX, &o->distance))
+        return hs_fail(err, HS_INVALID, "an integer from 0 to %d", HS_POSITIONS_MAX);
     if (o->distance && !hs__predicts_tokens(model))
         return hs_fail(err, HS_INVALID, "0: this model predicts no tokens");
     return HS_OK;
@@ -207,9 +205,9 @@ static void losses_add(const worker *w, const hs__predicted_text *text, uint64_t
     for (size_t i = 0; i < n; i++) {
         const size_t copy = copy_of(w, text, hs__predicted_position(text, w->loss.kind, i));
         block[s->firsts[PREDICTIONS] + copy]++;
-        for (size_t pass = 0; pass < PASSES; pass++)
-            hs_real_add(block + s->firsts[LOSS] + 2 * (pass * COPIES + copy),
-                        w->losses[pass * w->loss.job->settings.fields.max_tokens + i]);
+        for (size_t how = WHOLE; how < PASSES; how++)
+            hs_real_add(block + s->firsts[LOSS] + 2 * (how * COPIES + copy),
+                        w->losses[how * w->loss.job->settings.fields.max_tokens + i]);
     }
 }
 
@@ -227,10 +225,10 @@ static hs_status text_count(worker *w, const hs__text_pass *p, size_t k, const h
     sequence.capture = NULL;
     hs_status st = hs_capture_create(hs_engine_runtime(job->engine), hs_engine_shape(job->engine), &selection,
                                      text->n_tokens, &sequence.capture, err);
-    for (size_t pass = 0; pass < PASSES && !st; pass++) {
-        sequence.n_interventions = n_own + (pass == CUT);
-        st = pass_run(w, &sequence, text, p, w->losses + pass * job->settings.fields.max_tokens,
-                      &losses[pass], err);
+    for (size_t how = WHOLE; how < PASSES && !st; how++) {
+        sequence.n_interventions = n_own + (how == CUT);
+        st = pass_run(w, &sequence, text, p, w->losses + how * job->settings.fields.max_tokens, &losses[how],
+                      err);
     }
     if (!st)
         losses_add(w, text, p->texts[k].record.number, (size_t)losses[CUT].n);

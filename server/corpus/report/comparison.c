@@ -332,7 +332,7 @@ size_t hs__comparison_bytes(const hs__comparison *c)
     size_t n_layers = 0;
     for (size_t r = 0; r < c->n; r++)
         n_layers += c->runs[r].n_layers;
-    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (3 * n_layers + c->n_heads) * VALUE_BYTES +
+    return sizeof *c + c->n * RUN_BYTES + N_FIGURES * (4 * n_layers + c->n_heads) * VALUE_BYTES +
            N_FIGURES * HS__CORRELATED_RUNS_MAX * HS__CORRELATED_RUNS_MAX * VALUE_BYTES +
            c->n_heads * sizeof(ranked);
 }
@@ -392,6 +392,26 @@ static bool run_is_complete(const compared_run *run)
     const json_t *n = hs__report_value(run->provenance, "shards.n", none);
     return json_is_true(hs__report_value(run->provenance, "input.complete", none)) &&
            (json_int_t)json_array_size(shards) == json_integer_value(n);
+}
+
+/* Returns how many layers a run's model has; 0 if the report lacks that. */
+static size_t model_layers(const compared_run *run)
+{
+    const json_t *number = hs__report_value(run->provenance, "model.layers", (hs__indices){0});
+    const json_int_t n = json_integer_value(number);
+    return n > run->layers[run->n_layers - 1] && n <= UINT16_MAX ? (size_t)n : 0;
+}
+
+/* Returns true if the models have different numbers of layers, and all reports say how many. */
+static bool depths_differ(const hs__comparison *c)
+{
+    const size_t n_first = model_layers(&c->runs[0]);
+    bool differ = false, known = n_first > 0;
+    for (size_t r = 1; r < c->n; r++) {
+        differ |= model_layers(&c->runs[r]) != n_first;
+        known &= model_layers(&c->runs[r]) > 0;
+    }
+    return differ && known;
 }
 
 /* ---- warnings ---- */
@@ -458,7 +478,10 @@ static json_t *warnings_json(const hs__comparison *c, const common *shared)
     if (!same_texts)
         warn(warnings, "The runs read different texts, so figures differ for that reason too.");
     options_warn(warnings, c);
-    if (!shared->n_layers)
+    if (depths_differ(c))
+        warn(warnings, "The models have different numbers of layers; %zu layers have the same number in all.",
+             shared->n_layers);
+    else if (!shared->n_layers)
         warn(warnings, "The runs have no layer in common, so layers and heads are not compared.");
     else if (!same_layers)
         warn(warnings, "The runs have different layers; %zu are common to all and shown.", shared->n_layers);
@@ -562,6 +585,31 @@ static json_t *figures_json(const hs__comparison *c, const common *shared, bool 
             json_object_set_new(figures, hs__compared_figures[f].name, of_runs);
     }
     return figures;
+}
+
+/* Adds the figures of all layers that each run has, by relative depth: 0 for the model's first layer, 1 for
+ * its last one. */
+static void depths_add(const hs__comparison *c, json_t *to)
+{
+    json_t *depths = json_array(), *figures = json_object();
+    for (size_t r = 0; r < c->n; r++) {
+        const compared_run *run = &c->runs[r];
+        const size_t n = model_layers(run);
+        json_t *of_run = json_array();
+        for (size_t l = 0; l < run->n_layers; l++)
+            json_array_append_new(of_run, json_real(n > 1 ? (double)run->layers[l] / (double)(n - 1) : 0));
+        json_array_append_new(depths, of_run);
+    }
+    for (size_t f = 0; f < N_FIGURES; f++) {
+        json_t *of_runs = is_known(c, f) ? json_array() : NULL;
+        for (size_t r = 0; of_runs && r < c->n; r++)
+            json_array_append_new(
+                of_runs, numbers_json(c->runs[r].of_layers + f * c->runs[r].n_layers, c->runs[r].n_layers));
+        if (of_runs)
+            json_object_set_new(figures, hs__compared_figures[f].name, of_runs);
+    }
+    json_object_set_new(to, "depths", depths);
+    json_object_set_new(to, "depth_figures", figures);
 }
 
 /* Returns {figure: [run][layer]} of [low, high], or null; of figures that a run has intervals of. */
@@ -781,6 +829,8 @@ json_t *hs__comparison_json(const hs__comparison *c)
             return NULL;
         }
     }
+    if (depths_differ(c))
+        depths_add(c, json);
     members_add(c, json);
     json_t *syntax = syntax_json(c);
     if (syntax)

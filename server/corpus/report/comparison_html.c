@@ -24,16 +24,19 @@ enum {
     NAME_BYTES = 24
 };
 
-/* The comparison being written. */
+/* The comparison being written. Runs of models with different numbers of layers have `depths`: the relative
+ * depths of all layers of all runs, ascending. Charts and tables of layers are over them. */
 typedef struct view {
-    const json_t *json, *runs, *layers;
+    const json_t *json, *runs, *layers, *depths_of_runs;
     size_t n_runs, n_layers, n_heads; /* n_heads: 0 without figures of heads */
-    char (*names)[NAME_BYTES];        /* of runs, then of layers: "run 0", "layer 3" */
-    const char **labels;              /* the same */
-    double *xs;                       /* [run], then [layer]: its number */
-    double *chance;                   /* [run] or [layer] */
-    double *values;                   /* [layer][head][run], or less */
-    float *cells;                     /* of the maps, as many */
+    size_t n_depths;
+    double *depths;
+    char (*names)[NAME_BYTES]; /* of runs, then of layers: "run 0", "layer 3" */
+    const char **labels;       /* the same */
+    double *xs;                /* [run], then [layer]: its number */
+    double *chance;            /* [run], [layer] or [depth] */
+    double *values;            /* [layer][head][run], [depth][run], or less */
+    float *cells;              /* of the maps, as many */
 } view;
 
 static void view_finish(view *v)
@@ -41,6 +44,7 @@ static void view_finish(view *v)
     free(v->names);
     free(v->labels);
     free(v->xs);
+    free(v->depths);
     free(v->chance);
     free(v->values);
     free(v->cells);
@@ -52,22 +56,57 @@ static bool is_known(const view *v, const hs__compared_figure *figure)
     return json_object_get(json_object_get(v->json, "layer_figures"), figure->name);
 }
 
+static bool has_figures(const view *v)
+{
+    return v->n_layers || v->n_depths;
+}
+
+static int depth_compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Lists the depths of all runs, each once. */
+static hs_status depths_list(view *v, hs_error *err)
+{
+    size_t n = 0, n_different = 0;
+    for (size_t r = 0; r < v->n_runs; r++)
+        n += json_array_size(json_array_get(v->depths_of_runs, r));
+    v->depths = calloc(n + 1, sizeof *v->depths);
+    if (!v->depths)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
+    n = 0;
+    for (size_t r = 0; r < v->n_runs; r++)
+        for (size_t l = 0; l < json_array_size(json_array_get(v->depths_of_runs, r)); l++)
+            v->depths[n++] = hs__report_number_at(v->depths_of_runs, "T.L", (hs__indices){.t = r, .l = l});
+    qsort(v->depths, n, sizeof *v->depths, depth_compare);
+    for (size_t i = 0; i < n; i++)
+        if (!n_different || v->depths[i] > v->depths[n_different - 1])
+            v->depths[n_different++] = v->depths[i];
+    v->n_depths = n_different;
+    return HS_OK;
+}
+
 static hs_status view_init(view *v, const json_t *json, hs_error *err)
 {
     *v = (view){.json = json,
                 .runs = json_object_get(json, "runs"),
                 .layers = json_object_get(json, "layers"),
+                .depths_of_runs = json_object_get(json, "depths"),
                 .n_heads = (size_t)json_integer_value(json_object_get(json, "heads"))};
     v->n_runs = json_array_size(v->runs);
     v->n_layers = json_array_size(v->layers);
+    if (depths_list(v, err))
+        return HS_NO_MEMORY;
     const size_t n_names = v->n_runs + v->n_layers;
-    const size_t n_values = v->n_runs * (v->n_layers + 1) * (v->n_heads + 1);
-    v->names = calloc(n_names, sizeof *v->names);
-    v->labels = calloc(n_names, sizeof *v->labels);
-    v->xs = calloc(n_names, sizeof *v->xs);
-    v->chance = calloc(n_names, sizeof *v->chance);
-    v->values = calloc(n_values, sizeof *v->values);
-    v->cells = calloc(n_values, sizeof *v->cells);
+    const size_t n_values = v->n_runs * (v->n_layers + v->n_depths + 1) * (v->n_heads + 1);
+    v->names = calloc(n_names + 1, sizeof *v->names);
+    v->labels = calloc(n_names + 1, sizeof *v->labels);
+    v->xs = calloc(n_names + 1, sizeof *v->xs);
+    v->chance = calloc(n_names + v->n_depths + 1, sizeof *v->chance);
+    v->values = calloc(n_values + 1, sizeof *v->values);
+    v->cells = calloc(n_values + 1, sizeof *v->cells);
     if (!v->names || !v->labels || !v->xs || !v->chance || !v->values || !v->cells)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < n_names; i++) {
@@ -282,6 +321,33 @@ static void layers_fill(view *v, const json_t *of_runs)
                 hs__report_number_at(of_runs, "T.L", (hs__indices){.t = r, .l = l});
 }
 
+/* Returns a run's figure at a relative depth: of its layer there, or `between` two layers the value on the
+ * line through them. NAN: there is none. of_run: [layer]. */
+static double depth_value(const view *v, const json_t *of_run, size_t r, double depth, bool between)
+{
+    double x_before = NAN, before = NAN;
+    for (size_t l = 0; l < json_array_size(of_run); l++) {
+        const double x = hs__report_number_at(v->depths_of_runs, "T.L", (hs__indices){.t = r, .l = l});
+        const double value = hs__report_number_at(of_run, "L", (hs__indices){.l = l});
+        if (x >= depth)
+            return x == depth ? value
+                   : between  ? before + (value - before) * (depth - x_before) / (x - x_before)
+                              : (double)NAN;
+        x_before = x;
+        before = value;
+    }
+    return NAN;
+}
+
+/* Fills v->values [run][depth] of a figure for a chart, or [depth][run] for a table. */
+static void depths_fill(view *v, const json_t *of_runs, bool for_chart)
+{
+    for (size_t r = 0; r < v->n_runs; r++)
+        for (size_t k = 0; k < v->n_depths; k++)
+            v->values[for_chart ? r * v->n_depths + k : k * v->n_runs + r] =
+                depth_value(v, json_array_get(of_runs, r), r, v->depths[k], for_chart);
+}
+
 static bool is_lift(const hs__compared_figure *figure)
 {
     return strcmp(figure->unit, "lift") == 0;
@@ -291,7 +357,7 @@ static bool is_lift(const hs__compared_figure *figure)
 static const double *chance_fill(view *v, const hs__compared_figure *figure, bool over_layers)
 {
     char name[64];
-    for (size_t i = 0; is_lift(figure) && i < v->n_runs + v->n_layers; i++)
+    for (size_t i = 0; is_lift(figure) && i < v->n_runs + v->n_layers + v->n_depths; i++)
         v->chance[i] = 1;
     if (is_lift(figure))
         return v->chance;
@@ -303,9 +369,26 @@ static const double *chance_fill(view *v, const hs__compared_figure *figure, boo
         v->chance[r] = hs__report_number_at(of_runs, "T", (hs__indices){.t = r});
         agree &= fabs(v->chance[r] - first) <= 0.005 * fabs(first); /* closer than a line is wide */
     }
-    for (size_t l = 0; over_layers && l < v->n_layers; l++)
+    for (size_t l = 0; over_layers && l < v->n_layers + v->n_depths; l++)
         v->chance[l] = first;
     return of_runs && (agree || !over_layers) ? v->chance : NULL;
+}
+
+/* Draws a figure by relative depth with a line for each run, if those are few. */
+static hs_status depths_write(view *v, const hs__compared_figure *figure, const json_t *of_depths, FILE *out,
+                              hs_error *err)
+{
+    if (v->n_runs > HS_CHART_LINES_MAX || v->n_depths < 2)
+        return HS_OK;
+    depths_fill(v, of_depths, true);
+    return chart_write(v, figure,
+                       &(lines){.x_title = "relative depth",
+                                .xs = v->depths,
+                                .chance = chance_fill(v, figure, true),
+                                .names = v->labels,
+                                .n = v->n_depths,
+                                .n_series = v->n_runs},
+                       out, err);
 }
 
 /* Draws a figure of layers: by layer with a line for each run, if those are few; and over many runs. */
@@ -348,26 +431,11 @@ static void heads_fill(view *v, const json_t *of_runs)
     }
 }
 
-static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *out, hs_error *err)
+/* Writes the table of a figure's layers. */
+static void layers_table(view *v, const hs__compared_figure *figure, FILE *out)
 {
     const json_t *of_layers = json_object_get(json_object_get(v->json, "layer_figures"), figure->name);
-    const json_t *of_heads = json_object_get(json_object_get(v->json, "head_figures"), figure->name);
     const json_t *intervals = json_object_get(json_object_get(v->json, "layer_intervals"), figure->name);
-    fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n",
-            figure->name, figure->title, figure->title);
-    hs_status st = charts_write(v, figure, of_layers, out, err);
-    if (!st && of_heads)
-        st = maps_write(v, figure, of_heads, out, err);
-    const bool has_chance = chance_fill(v, figure, v->n_runs < OVER_RUNS_LEAST);
-    fprintf(out,
-            "</div><figcaption>By layer%s%s.%s</figcaption><details><summary>Numbers of layers</summary>",
-            figure->of_layer ? "" : ": the mean of its heads",
-            !of_heads                     ? ""
-            : v->n_runs < OVER_RUNS_LEAST ? "; below, a map of layers and heads for each run"
-                                          : "; below, heads from top to bottom and runs from left to right",
-            !has_chance       ? ""
-            : is_lift(figure) ? " Dashed: as by chance, from pairs as far apart."
-                              : " Dashed: expected by chance, from pairs drawn at random.");
     layers_fill(v, of_layers);
     runs_table_begin(v, "Layer", true, out);
     for (size_t l = 0; l < v->n_layers; l++) {
@@ -375,6 +443,46 @@ static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *
         values_row(v, l * v->n_runs, intervals, l, figure->unit, out);
     }
     hs__table_end(out);
+}
+
+/* Writes the table of a figure by relative depth. */
+static void depths_table(view *v, const hs__compared_figure *figure, const json_t *of_depths, FILE *out)
+{
+    depths_fill(v, of_depths, false);
+    runs_table_begin(v, "Relative depth", true, out);
+    for (size_t k = 0; k < v->n_depths; k++) {
+        fprintf(out, "<tr><th scope=\"row\">%.2f</th>", v->depths[k]);
+        values_row(v, k * v->n_runs, NULL, 0, figure->unit, out);
+    }
+    hs__table_end(out);
+}
+
+static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *out, hs_error *err)
+{
+    const json_t *of_layers = json_object_get(json_object_get(v->json, "layer_figures"), figure->name);
+    const json_t *of_depths = json_object_get(json_object_get(v->json, "depth_figures"), figure->name);
+    const json_t *of_heads =
+        v->n_layers ? json_object_get(json_object_get(v->json, "head_figures"), figure->name) : NULL;
+    fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n",
+            figure->name, figure->title, figure->title);
+    hs_status st = of_depths ? depths_write(v, figure, of_depths, out, err)
+                             : charts_write(v, figure, of_layers, out, err);
+    if (!st && of_heads)
+        st = maps_write(v, figure, of_heads, out, err);
+    const bool has_chance = chance_fill(v, figure, v->n_runs < OVER_RUNS_LEAST);
+    fprintf(out, "</div><figcaption>%s%s%s.%s</figcaption><details><summary>Numbers of layers</summary>",
+            of_depths ? "By relative depth, from the first layer (0) to the last (1)" : "By layer",
+            figure->of_layer ? "" : ": the mean of its heads",
+            !of_heads                     ? ""
+            : v->n_runs < OVER_RUNS_LEAST ? "; below, a map of layers and heads for each run"
+                                          : "; below, heads from top to bottom and runs from left to right",
+            !has_chance       ? ""
+            : is_lift(figure) ? " Dashed: as by chance, from pairs as far apart."
+                              : " Dashed: expected by chance, from pairs drawn at random.");
+    if (of_depths)
+        depths_table(v, figure, of_depths, out);
+    else
+        layers_table(v, figure, out);
     fputs("</details>\n", out);
     if (of_heads) {
         heads_fill(v, of_heads);
@@ -435,7 +543,7 @@ static void header_write(const view *v, FILE *out)
     if (json_object_get(v->json, "rank_correlations"))
         fputs("<li><a href=\"#agreement\">Agreement about heads</a></li>\n", out);
     fputs("<li><a href=\"#methods\">Methods and citation</a></li>\n", out);
-    for (size_t f = 0; v->n_layers && f < hs__n_compared_figures; f++)
+    for (size_t f = 0; has_figures(v) && f < hs__n_compared_figures; f++)
         if (is_known(v, &hs__compared_figures[f]))
             fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__compared_figures[f].name,
                     hs__compared_figures[f].title);
@@ -789,7 +897,7 @@ static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_
     agreement_write(v, out);
     if (!st)
         st = methods_write(v, out, err);
-    for (size_t f = 0; !st && v->n_layers && f < hs__n_compared_figures; f++)
+    for (size_t f = 0; !st && has_figures(v) && f < hs__n_compared_figures; f++)
         if (is_known(v, &hs__compared_figures[f]) && !(st = hs__read_allow(check, 0, err)))
             st = figure_write(v, &hs__compared_figures[f], out, err);
     fputs("</main>\n", out);
