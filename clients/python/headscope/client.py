@@ -284,7 +284,7 @@ class Client:
             effects_share         fraction of the labelled texts in which each head is switched off in turn
             importance            True: gradient importance of the heads, by a backward pass over each text
             pruning_share         fraction of the texts for the curve of what the lowest heads cost
-            cut_attention         also the loss of predictions with attention beyond so many tokens cut
+            cut_attention         a distance: the report also has the loss without attention beyond so many tokens
             examples              texts kept for each head and figure where it is highest
             search_texts          texts whose strongest pairs are kept, for searches
         """

@@ -1,9 +1,9 @@
-/* cut_attention.c - what predictions lose without attention to far tokens, by where copies of their tokens
- * are.
+/* cut_attention.c - the loss of predictions without attention to far tokens.
  *
  * Two more passes over each text compute the loss of its predictions: whole, and with attention beyond a
- * distance cut in all heads. A prediction counts by the nearest copy of its token that the model sees: none,
- * near, or farther than the distance. A model that copies from afar loses most with far copies. */
+ * distance cut in all heads. Predictions are grouped by the nearest copy of their token that the model sees:
+ * none, one within the distance (near), or only farther ones (far). A model that copies from afar loses most
+ * where copies are far. */
 #include "server/corpus/counters/cut_attention.h"
 
 #include "model/files/json.h"
@@ -13,9 +13,7 @@
 #include "server/corpus/report/html.h"
 #include "server/corpus/report/report_value.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MEMBER "cut_attention"
 
@@ -45,7 +43,7 @@ static hs_status read_distance(const char *text, const hs_model *model, hs__corp
 
 static const hs__setting_row settings[] = {
     {.field = {MEMBER, HS_FIELD_TEXT, "K",
-               "also the loss with attention beyond K tokens cut, by copies of a token (0)"},
+               "loss without attention beyond K tokens, by the token's nearest copy (0: none)"},
      .part = HS__SETTINGS_OF_COUNTERS,
      .read = read_distance,
      .default_json = "0"},
@@ -252,24 +250,16 @@ static hs_status pass(void *state, hs__text_pass *p, hs_error *err)
 
 /* ---- report.json ---- */
 
-/* Draws the mean loss of predictions with copies [first, end) in a pass. */
-static void mean_draw(const hs_sums *s, const hs_bootstrap *bootstrap, size_t pass, size_t first, size_t end,
-                      hs_draws ret)
-{
-    hs_draws n;
-    hs_sums_draw(s, bootstrap, LOSS, pass * COPIES + first, end - first, ret);
-    hs_sums_draw(s, bootstrap, PREDICTIONS, first, end - first, n);
-    hs__draws_divide(ret, n);
-}
-
 /* Returns a row of predictions with copies [first, end). */
 static json_t *row_json(const hs_sums *s, const hs_bootstrap *bootstrap, const char *name, size_t first,
                         size_t end)
 {
     hs_draws n, whole, change;
     hs_sums_draw(s, bootstrap, PREDICTIONS, first, end - first, n);
-    mean_draw(s, bootstrap, WHOLE, first, end, whole);
-    mean_draw(s, bootstrap, CUT, first, end, change);
+    hs_sums_draw(s, bootstrap, LOSS, WHOLE * COPIES + first, end - first, whole);
+    hs_sums_draw(s, bootstrap, LOSS, CUT * COPIES + first, end - first, change);
+    hs__draws_divide(whole, n);
+    hs__draws_divide(change, n);
     const double cut = change[0];
     for (size_t draw = 0; draw <= HS_BOOTSTRAP_DRAWS; draw++)
         change[draw] -= whole[draw];
@@ -339,11 +329,10 @@ static void page(const hs__drawing *d, hs__indices at, FILE *out)
         out, own,
         "<section id=\"" MEMBER "\" aria-label=\"Cut attention\"><h2>Cut attention</h2><p class=\"muted\">"
         "The loss of {measure} predictions, and what it becomes if no head of any layer attends farther than "
-        "{distance} tokens. Rows are by the nearest copy of the predicted token that the model sees: none, "
-        "one within {distance} tokens (near), or only farther ones (far). A model that copies from afar "
-        "loses "
-        "most where copies are far. One that rests its attention on far tokens loses everywhere, so compare "
-        "several distances.</p>");
+        "{distance} tokens. Rows group predictions by the nearest copy of their token that the model sees: "
+        "none, one within {distance} tokens (near), or only farther ones (far). A model that copies from "
+        "afar loses most where copies are far. A model that rests its attention on far tokens loses "
+        "everywhere, so compare several distances.</p>");
     hs__cut_attention_table_write(own, out);
     fputs("</section>\n", out);
 }

@@ -53,8 +53,7 @@ void hs__predicted_text_ids(const hs__predicted_text *text, const hs__corpus_job
 typedef struct hs__loss {
     double sum; /* of -ln p, nats */
     int64_t n, n_right;
-    double
-        *each; /* where the loss of each is written, in turn; borrowed, as long as they are; NULL: nowhere */
+    double *each; /* [predictions]: receives the loss of each, in order; borrowed; NULL: not wanted */
 } hs__loss;
 
 /* Reads the loss of texts; all is borrowed. */

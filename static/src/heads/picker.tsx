@@ -40,6 +40,12 @@ export function HeadPicker(props: {
   const { label = "Layer", answer = app.overview().answer, selection, quantities } = props;
   const { onPick = app.pick } = props;
   const { layer } = selection;
+  const chosen = useRef(selection); // a second choice may come before the first one is drawn
+  chosen.current = selection;
+  const choose = (choice: Partial<Selection>): void => {
+    chosen.current = { ...chosen.current, ...choice };
+    onPick(chosen.current.layer, chosen.current.head);
+  };
   const shown = useRef(answer); // the last one stays while the next is computed
   shown.current = answer ?? shown.current;
   const strip = useRef<HTMLDivElement>(null);
@@ -64,7 +70,7 @@ export function HeadPicker(props: {
         label={label}
         value={layer}
         options={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`] as const)}
-        onChange={(next) => onPick(next, selection.head)}
+        onChange={(next) => choose({ layer: next })}
       />
       {props.play && answer && <Play layer={layer} layers={answer.layers.length} />}
       <div class="strip-heads" role="group" aria-label="Head" ref={strip} onKeyDown={step}>
@@ -80,7 +86,7 @@ export function HeadPicker(props: {
                 title={pattern ? `${title}: ${pattern}` : title}
                 aria-pressed={head === selection.head}
                 tabIndex={head === selection.head ? 0 : -1}
-                onClick={() => onPick(layer, head)}
+                onClick={() => choose({ head })}
               >
                 {sum ? (
                   <span class="sum" aria-hidden="true">
