@@ -1,12 +1,9 @@
 /* spelling.c - finds the name that a misspelled or abbreviated one may mean. */
 #include "api/request/texts.h"
 
-#include <string.h>
+#include "model/base/sizes.h"
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+#include <string.h>
 
 /* Returns how many characters must be inserted, deleted, changed or swapped with the next to lead from a to b
  * (optimal string alignment). */
@@ -22,9 +19,9 @@ static size_t distance(const char *a, const char *b)
             d[i][j] = i + j;
             if (i == 0 || j == 0)
                 continue;
-            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            d[i][j] = hs_min(hs_min(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = hs_min(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[n_a][n_b];
 }

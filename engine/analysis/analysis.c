@@ -26,7 +26,7 @@ static HS_CLONES void columns_sum(const float *similarity, size_t n_tokens, cons
                                   size_t row_end, double *ret_sums)
 {
     for (size_t start = row; start < n_tokens; start += HS__BLOCK) {
-        const size_t end = hs__min(start + HS__BLOCK, n_tokens);
+        const size_t end = hs_min(start + HS__BLOCK, n_tokens);
         double sums[HS__BLOCK];
         for (size_t j = start; j < end; j++)
             sums[j - start] = 0;
@@ -34,7 +34,7 @@ static HS_CLONES void columns_sum(const float *similarity, size_t n_tokens, cons
             if (hs__is_masked(masked, i))
                 continue;
             const float *values = similarity + i * n_tokens;
-            for (size_t j = hs__max(i + 1, start); j < end; j++)
+            for (size_t j = hs_max(i + 1, start); j < end; j++)
                 sums[j - start] += values[j];
         }
         for (size_t j = start; j < end; j++)
@@ -81,7 +81,7 @@ void hs_column_profile(const float *attention, size_t n_tokens, size_t n_keys, c
                        float *ret_profile)
 {
     for (size_t start = 0; start < n_keys; start += HS__BLOCK) {
-        const size_t width = hs__min(HS__BLOCK, n_keys - start);
+        const size_t width = hs_min(HS__BLOCK, n_keys - start);
         double sums[HS__BLOCK] = {0};
         for (size_t i = 0; i < n_tokens; i++) {
             if (hs__is_masked(masked, i))
@@ -503,7 +503,7 @@ static HS_CLONES void pairs_add(const float *row, const hs_text_facts *text, siz
                                 size_t end, float scale, column_sums *c)
 {
     const int32_t first = text->first[i], sentence = text->sentences[i];
-    for (size_t j = hs__max(i + 1, start); j < end; j++) {
+    for (size_t j = hs_max(i + 1, start); j < end; j++) {
         const double value = row[j] / scale, square = value * value;
         const double signal = (text->first[j] == first) | (text->sentences[j] == sentence);
         c->sum[j - start] += value;
@@ -517,7 +517,7 @@ static HS_CLONES void pairs_add(const float *row, const hs_text_facts *text, siz
 static HS_CLONES void special_pairs_add(const float *row, size_t i, size_t start, size_t end, float scale,
                                         column_sums *c)
 {
-    for (size_t j = hs__max(i + 1, start); j < end; j++) {
+    for (size_t j = hs_max(i + 1, start); j < end; j++) {
         const double value = row[j] / scale;
         c->squares_special[j - start] += value * value;
     }
@@ -529,7 +529,7 @@ static pair_sums sums_find(const float *similarity, const hs_text_facts *text, f
     pair_sums s = {0};
     double n_before = 0; /* unmasked tokens before a column that are not special */
     for (size_t start = 0; start < T; start += HS__BLOCK) {
-        const size_t end = hs__min(start + HS__BLOCK, T);
+        const size_t end = hs_min(start + HS__BLOCK, T);
         column_sums c = {0};
         for (size_t i = 0; i < end; i++) {
             const float *row = similarity + i * T;
@@ -586,7 +586,7 @@ static HS_CLONES void attention_report(const float *attention, const hs_text_fac
     const size_t T = text->n_tokens;
     double n_rows = 0, entropy = 0, mass = 0, separator_mass = 0;
     for (size_t start = 0; start < T; start += HS__BLOCK) {
-        const size_t end = hs__min(start + HS__BLOCK, T);
+        const size_t end = hs_min(start + HS__BLOCK, T);
         double masses[HS__BLOCK] = {0}, entropies[HS__BLOCK] = {0};
         for (size_t i = 0; i < T; i++) {
             if (hs__is_masked(text->masked, i))

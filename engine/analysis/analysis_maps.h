@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/analysis/analysis.h"
+#include "model/base/sizes.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -30,16 +31,6 @@ static inline size_t hs__lanes_ceil(size_t n)
 static inline bool hs__is_masked(const uint8_t *masked, size_t token)
 {
     return masked && masked[token];
-}
-
-static inline size_t hs__max(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static inline size_t hs__min(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Returns the smallest S with S / maximum >= threshold in floats. Division by a positive number is

@@ -42,7 +42,7 @@ size_t hs_differentiated_bytes(const hs_differentiated *of, size_t n_threads)
     if (of->decoder) {
         bytes += hs_tape_bytes(of->decoder, n_read, T, n_threads);
         n_states += state_floats(of->decoder, of->decoder_text);
-        n_way = hs__max(n_way, way_floats(of->decoder, of->decoder_text));
+        n_way = hs_max(n_way, way_floats(of->decoder, of->decoder_text));
     }
     return bytes + (n_states + n_way) * sizeof(float);
 }
@@ -339,7 +339,7 @@ typedef struct relevance {
 
 static void relevance_layout(relevance *r, const hs_engine *engine, hs__arena *arena)
 {
-    const size_t longest = hs__max(r->Ts, r->Tt), n = longest * longest;
+    const size_t longest = hs_max(r->Ts, r->Tt), n = longest * longest;
     r->runtime = engine->runtime;
     r->kernels = engine->kernels;
     r->text = hs__arena_floats(arena, r->n_layers * r->Ts * r->Ts);
@@ -383,7 +383,7 @@ static void task_product_add(void *context, size_t task, size_t slot)
 {
     const map_product *p = context;
     const hs__kernels *kernels = p->r->kernels;
-    const size_t first = task * PRODUCT_ROWS, n = hs__min(PRODUCT_ROWS, p->n - first), at = first * p->m;
+    const size_t first = task * PRODUCT_ROWS, n = hs_min(PRODUCT_ROWS, p->n - first), at = first * p->m;
     float *product = p->r->product + at;
     (void)slot;
     kernels->product(n, p->K, p->a + first * p->K, p->K, p->r->panels, p->m, NULL, NULL, product, p->m);

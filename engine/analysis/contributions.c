@@ -98,7 +98,7 @@ static void block_layout(block *b, hs__arena *arena)
     if (b->capture->arrays[HS_TAP_ATTENTION])
         return;
     b->columns = hs__arena_floats(arena, b->n_heads * b->T * b->n_keys);
-    b->rows = hs__arena_floats(arena, b->n_threads * hs__min(ROWS_AGAIN, b->T) * b->T);
+    b->rows = hs__arena_floats(arena, b->n_threads * hs_min(ROWS_AGAIN, b->T) * b->T);
 }
 
 static void vector_read(const hs_tensor *tensor, size_t n, float otherwise, float *ret)
@@ -328,10 +328,10 @@ static void rows_divide(const block *b)
 static void task_attention(void *context, size_t head, size_t slot)
 {
     block *b = context;
-    const size_t T = b->T, at_once = hs__min(ROWS_AGAIN, T), width = hs__min(b->n_keys, T - b->first_key);
+    const size_t T = b->T, at_once = hs_min(ROWS_AGAIN, T), width = hs_min(b->n_keys, T - b->first_key);
     float *rows = b->rows + slot * at_once * T, *to = b->columns + head * T * b->n_keys;
     for (size_t first = 0, n; first < T; first += n) {
-        n = hs__min(at_once, T - first);
+        n = hs_min(at_once, T - first);
         if (hs_engine_attention(b->engine, b->capture, b->at, head, first, n, rows, NULL)) {
             atomic_store(&b->failed, 1);
             return;
@@ -345,9 +345,8 @@ static void task_attention(void *context, size_t head, size_t slot)
  * of them. */
 static size_t columns_at_once(size_t n_heads, size_t n_tokens)
 {
-    const size_t n =
-        hs__min(COLUMNS_BYTES / (n_heads * n_tokens * sizeof(float)), n_tokens / 4) / KEYS * KEYS;
-    return hs__min(hs__max(n, KEYS), n_tokens);
+    const size_t n = hs_min(COLUMNS_BYTES / (n_heads * n_tokens * sizeof(float)), n_tokens / 4) / KEYS * KEYS;
+    return hs_min(hs_max(n, KEYS), n_tokens);
 }
 
 size_t hs_contributions_again_bytes(const hs_shape *shape, size_t n_tokens, size_t n_threads)
@@ -359,7 +358,7 @@ size_t hs_contributions_again_bytes(const hs_shape *shape, size_t n_tokens, size
 static void columns_compute(block *b, hs_runtime *runtime)
 {
     for (b->first_key = 0; b->first_key < b->K && !atomic_load(&b->failed); b->first_key += b->n_keys) {
-        const size_t n = hs__min(b->n_keys, b->K - b->first_key);
+        const size_t n = hs_min(b->n_keys, b->K - b->first_key);
         if (b->columns)
             hs_runtime_share(runtime, b->n_threads, b->n_heads, task_attention, b);
         hs_runtime_share(runtime, b->n_threads, (n + KEYS - 1) / KEYS, task_columns, b);

@@ -6,7 +6,7 @@
 /* Returns the tokens of the workspace: of the decoder's text and of the states that it reads. */
 static size_t tokens_of(const hs_effects_reader *reader, size_t n_memory)
 {
-    return hs__max(n_memory, reader->n_tokens);
+    return hs_max(n_memory, reader->n_tokens);
 }
 
 /* Taps of the decoder's text. */

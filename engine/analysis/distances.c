@@ -82,7 +82,7 @@ static HS_CLONES void copy_centered(const float *rows, size_t T, const double *m
                                     size_t row, size_t column, size_t n, float *ret)
 {
     for (size_t k = 0; k < n; rows += T) {
-        const size_t width = hs__min(T - column, n - k);
+        const size_t width = hs_min(T - column, n - k);
         const double left = total - means[row];
         for (size_t j = 0; j < width; j++)
             ret[k + j] = (float)((double)rows[column + j] + left - means[column + j]);
@@ -98,7 +98,7 @@ static void add_products(const hs__kernels *kernels, const centering *c, size_t 
 {
     kernels->pack(n_elements, n, c->rows, 1, ELEMENTS, c->panels);
     for (size_t from = 0; from < n; from += kernels->panel) {
-        const size_t width = hs__min(kernels->panel, n - from);
+        const size_t width = hs_min(kernels->panel, n - from);
         kernels->product(from + width, n_elements, c->rows, ELEMENTS, c->panels + n_elements * from, width,
                          NULL, NULL, c->product, kernels->panel);
         for (size_t i = 0; i < from + width; i++)
@@ -123,7 +123,7 @@ typedef struct strip {
 static bool strip_load(const hs_head_rows *source, size_t first, size_t T, strip *s)
 {
     s->first = first;
-    s->n = hs__min(source->n_rows, T - first);
+    s->n = hs_min(source->n_rows, T - first);
     return source->load(source->context, first, s->n, s->rows);
 }
 
@@ -157,7 +157,7 @@ bool hs_heads_hsic_add_in(const hs_head_rows *source, size_t n_heads, size_t n_t
         return false;
     size_t row = 0, column = 1;
     for (size_t first = 0; first < n_elements; first += ELEMENTS) {
-        const size_t width = hs__min(ELEMENTS, n_elements - first);
+        const size_t width = hs_min(ELEMENTS, n_elements - first);
         size_t end = row, after = column + width; /* where the block ends */
         for (; after > T; end++)
             after += end + 2 - T;
@@ -228,7 +228,7 @@ typedef struct js_row {
 static void compare_with_later(const js_row *r, size_t head)
 {
     for (size_t first = head + 1; first < r->n; first += AT_ONCE) {
-        const size_t n = hs__min(AT_ONCE, r->n - first);
+        const size_t n = hs_min(AT_ONCE, r->n - first);
         float both[AT_ONCE];
         r->kernels->mean_entropies(r->n_seen, r->maps[head] + r->at, n, r->maps + first, r->at, both);
         for (size_t j = 0; j < n; j++) {

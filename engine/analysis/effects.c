@@ -19,7 +19,7 @@
 
 size_t hs__variants_capacity(size_t n_tokens, size_t tokens_max, size_t n_most)
 {
-    return hs__min(hs__min(hs__max(tokens_max / n_tokens, 1), n_most), HS__VARIANTS_MAX);
+    return hs_min(hs_min(hs_max(tokens_max / n_tokens, 1), n_most), HS__VARIANTS_MAX);
 }
 
 hs_status hs__variants_select(hs__variants *v, const hs_selection *selection, hs_error *err)
@@ -351,7 +351,7 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
     for (size_t p = 0, n; p < options->n_positions; p += n) {
         if (hs__is_cancelled(control))
             return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
-        n = hs__min(s->n_at_once, options->n_positions - p);
+        n = hs_min(s->n_at_once, options->n_positions - p);
         const hs_status st = hs_engine_predict(s->reader.engine, s->states + p * n_rows * s->H, n * n_rows, 0,
                                                s->n_threads, s->logits, err);
         if (st)
@@ -400,7 +400,7 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
                                     s->baseline->cross ? s->baseline->n_keys : 0};
     hs_status st = hs__variants_select(&s->variants, &selection, err);
     for (size_t h = 0, n; h < options->n_heads && !st; h += n) {
-        n = hs__min(s->variants.capacity, options->n_heads - h);
+        n = hs_min(s->variants.capacity, options->n_heads - h);
         st = heads_compare(s, h, n, control, ret + h, err);
         if (!st && options->progress)
             options->progress(options->context, n_done + h + n);
@@ -434,7 +434,7 @@ static size_t slots_of(const hs_effects_options *options, size_t n_layers, size_
 {
     const size_t bytes_max = (size_t)512 << 20;
     const size_t slot = n_tokens * n_tokens * sizeof(float) * (options->again ? 2 : 1);
-    return options->layers[0] + 1U == n_layers ? 0 : hs__max(1, hs__min(n_threads, bytes_max / slot));
+    return options->layers[0] + 1U == n_layers ? 0 : hs_max(1, hs_min(n_threads, bytes_max / slot));
 }
 
 static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *options, size_t tokens_max,
@@ -458,9 +458,9 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
         .V = V,
         .n_layers = shape->n_layers,
         .n_heads = shape->n_heads,
-        .n_threads = hs__max(n_threads, 1),
-        .n_slots = slots_of(options, shape->n_layers, T, hs__max(n_threads, 1)),
-        .n_at_once = hs__min(hs__max(held, 1), options->n_positions),
+        .n_threads = hs_max(n_threads, 1),
+        .n_slots = slots_of(options, shape->n_layers, T, hs_max(n_threads, 1)),
+        .n_at_once = hs_min(hs_max(held, 1), options->n_positions),
         .n_target =
             hs_target_floats(hs_engine_architecture(reader.engine), &options->target, reader.n_tokens),
     };

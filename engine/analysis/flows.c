@@ -440,7 +440,7 @@ static hs_status layer_run(zeroing *z, const hs_run_control *control, float *map
     const hs_selection selection = {.layers = &z->layer, .n_layers = 1, .taps = HS_KEEP(HIDDEN_STATE)};
     hs_status st = hs__variants_select(&z->variants, &selection, err);
     for (size_t j = 0, n; j < z->K && !st; j += n) {
-        n = hs__min(z->variants.capacity, z->K - j);
+        n = hs_min(z->variants.capacity, z->K - j);
         st = pass_run(z, j, n, control, err);
         if (!st)
             columns_compare(z, j, n, map);

@@ -20,7 +20,7 @@ float hs_similarity_max(const float *similarity, size_t n_tokens, const uint8_t 
 {
     float maximum = -INFINITY;
     for (size_t start = 0; start < n_tokens; start += HS__BLOCK) {
-        const size_t end = hs__min(start + HS__BLOCK, n_tokens);
+        const size_t end = hs_min(start + HS__BLOCK, n_tokens);
         float maxima[HS__BLOCK];
         for (size_t j = start; j < end; j++)
             maxima[j - start] = -INFINITY;
@@ -28,7 +28,7 @@ float hs_similarity_max(const float *similarity, size_t n_tokens, const uint8_t 
             if (hs__is_masked(masked, i))
                 continue;
             const float *row = similarity + i * n_tokens;
-            for (size_t j = hs__max(i + 1, start); j < end; j++)
+            for (size_t j = hs_max(i + 1, start); j < end; j++)
                 maxima[j - start] = row[j] > maxima[j - start] ? row[j] : maxima[j - start];
         }
         for (size_t j = start; j < end; j++)
@@ -136,7 +136,7 @@ lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__fl
 {
     const hs__ints order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const hs__ints none = (hs__ints)((hs__floats){0} - INFINITY);
-    const size_t first = hs__min(j, T - HS__LANES);
+    const size_t first = hs_min(j, T - HS__LANES);
     const hs__ints selected = (order >= (int32_t)(j - first)) & *(const hs__ints *)(unmasked + first);
     const hs__floats values = *(const hs__floats *)(row + first);
     *ret = (hs__floats)(((hs__ints)values & selected) | (none & ~selected));
@@ -199,7 +199,7 @@ static HS_CLONES size_t row_find(const float *row, size_t T, const int32_t *unma
 {
     const hs__ints powers = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
                              1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
-    const size_t end = hs__min(start + HS__BLOCK, T);
+    const size_t end = hs_min(start + HS__BLOCK, T);
     size_t n = 0;
     for (size_t j = start; j < end; j += HS__LANES) {
         hs__floats v;
@@ -334,7 +334,7 @@ static void starts_set(search *s, size_t level, size_t n_pairs, bool exactly)
     for (size_t map = 0; map < s->n_maps; map++) {
         map_facts *facts = &s->maps[map];
         const size_t above = exactly ? facts->counts[level + 1] : 0;
-        facts->n_ties = (uint32_t)hs__min(facts->counts[level] - above, n_ties);
+        facts->n_ties = (uint32_t)hs_min(facts->counts[level] - above, n_ties);
         n_ties -= facts->n_ties;
         facts->start = start;
         start += above + facts->n_ties;
@@ -511,7 +511,7 @@ static void pairs_make(search *s, size_t n_pairs)
 /* Returns [width] of marks that a search reads, which the caller frees, or NULL. */
 static int32_t *unmasked_create(const uint8_t *masked, size_t n_tokens)
 {
-    int32_t *unmasked = calloc(hs__max(n_tokens, HS__LANES), sizeof *unmasked);
+    int32_t *unmasked = calloc(hs_max(n_tokens, HS__LANES), sizeof *unmasked);
     for (size_t i = 0; i < n_tokens && unmasked; i++)
         unmasked[i] = hs__is_masked(masked, i) ? 0 : -1;
     return unmasked;
@@ -522,7 +522,7 @@ static int32_t *unmasked_create(const uint8_t *masked, size_t n_tokens)
 static hs_status search_run(search *s, float threshold, float lowest, size_t pairs_max, hs_runtime *runtime,
                             size_t n_threads, pair_list *ret_pairs, uint64_t *ret_total, hs_error *err)
 {
-    s->width = hs__max(s->n_tokens, HS__LANES);
+    s->width = hs_max(s->n_tokens, HS__LANES);
     s->maps = calloc(s->n_maps + 1, sizeof *s->maps);
     s->row_maxima = malloc(s->n_maps * s->width * sizeof *s->row_maxima);
     if (!s->maps || !s->row_maxima || !s->unmasked) {

@@ -68,7 +68,7 @@ static hs_status state_run(walk *w, size_t state, const hs_run_control *control,
     const hs_patch_map_options *options = w->options;
     hs_status st = HS_OK;
     for (size_t t = 0, n; t < w->T && !st; t += n) {
-        n = hs__min(w->variants.capacity, w->T - t);
+        n = hs_min(w->variants.capacity, w->T - t);
         st = positions_run(w, state, t, n, control, err);
     }
     if (!st)
@@ -143,7 +143,7 @@ hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws, const 
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a patch map");
     w.variants.ws = ws;
-    w.n_threads = hs__max(control->n_threads, 1);
+    w.n_threads = hs_max(control->n_threads, 1);
     walk_layout(&w, &arena);
     hs_status st = hs__decoder_open(&w.decoder, &options->reader, w.T, err);
     if (!st)

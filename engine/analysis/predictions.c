@@ -257,7 +257,7 @@ static void top_insert(hs_prediction *p, float logit, int32_t id, size_t k)
 static void top_find(hs_prediction *p, const float *logits, size_t n, size_t k)
 {
     for (size_t first = 0; first < n; first += LOGITS_AT_ONCE) {
-        const size_t end = hs__min(first + LOGITS_AT_ONCE, n);
+        const size_t end = hs_min(first + LOGITS_AT_ONCE, n);
         if (p->n_top == k && count_above(logits + first, end - first, p->top_probabilities[k - 1]) == 0)
             continue;
         for (size_t i = first; i < end; i++)
@@ -302,9 +302,9 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
     hs_prediction *p = ret_prediction;
     const float logit = logits[id];
     *p = (hs_prediction){.rank = 1 + count_above(logits, vocab_size, logit)};
-    top_find(p, logits, vocab_size, hs__max(top_k, 1));
+    top_find(p, logits, vocab_size, hs_max(top_k, 1));
     const float most = p->top_probabilities[0];
-    p->n_top = hs__min(p->n_top, top_k);
+    p->n_top = hs_min(p->n_top, top_k);
     double sum = 0, weighted = 0; /* of e^(x - most), and of it times x - most */
     sums_find(logits, vocab_size, most, &sum, &weighted);
     p->probability = (float)(exp((double)(logit - most)) / sum);

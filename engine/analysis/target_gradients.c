@@ -143,7 +143,7 @@ static hs_status rows_read(const reading *r, hs_error *err)
     rows_reading q = {.by_class = r->target->kind == HS_TARGET_CLASS || r->target->kind == HS_TARGET_SPAN};
     q.n_rows = n_floats / architecture->shape.hidden;
     q.width = q.by_class ? architecture->task_head.n_classes : architecture->shape.vocab_size;
-    q.capacity = hs__min(hs__max(HS_LOGITS_BYTES_MAX / (q.width * sizeof(float)), 1), hs__max(q.n_rows, 1));
+    q.capacity = hs_min(hs_max(HS_LOGITS_BYTES_MAX / (q.width * sizeof(float)), 1), hs_max(q.n_rows, 1));
     float *floats = malloc(2 * (n_floats + q.capacity * q.width) * sizeof *floats);
     if (!floats)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a target");
@@ -155,7 +155,7 @@ static hs_status rows_read(const reading *r, hs_error *err)
     for (size_t at = 0; at < q.n_rows && !st; at += q.capacity)
         st = hs__is_cancelled(r->control)
                  ? hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu rows of a target", at, q.n_rows)
-                 : some_rows_read(r, &q, at, hs__min(q.capacity, q.n_rows - at), err);
+                 : some_rows_read(r, &q, at, hs_min(q.capacity, q.n_rows - at), err);
     if (!st && r->ret_last)
         st = rows_scatter(r, &q, err);
     free(floats);
@@ -173,7 +173,7 @@ static hs_status target_check(const reading *r, hs_error *err)
                         target->kind == HS_TARGET_LOG_PROBABILITY ||
                         (target->kind == HS_TARGET_CLASS && !hs_task_head_is_pooled(task_head_of(r)));
     const bool by_class = target->kind == HS_TARGET_CLASS || target->kind == HS_TARGET_SPAN;
-    const size_t span = hs__max(target->span[0], target->span[1]);
+    const size_t span = hs_max(target->span[0], target->span[1]);
     if (target->kind == HS_TARGET_NONE)
         return hs_fail(err, HS_INVALID, "gradients need a target");
     if ((placed && target->position >= r->T) || (target->kind == HS_TARGET_SPAN && span >= r->T))
@@ -214,13 +214,12 @@ size_t hs_tape_target_bytes(const hs_engine *engine, size_t n_tokens, size_t n_t
 {
     const hs_architecture *architecture = engine->architecture;
     const hs_sentence_head *sentence = &architecture->sentence;
-    const size_t H = architecture->shape.hidden, n_rows = hs__max(n_tokens, 2); /* a span has two */
-    const size_t W = hs__max(architecture->shape.vocab_size, architecture->task_head.n_classes);
-    const size_t logits =
-        hs__min(hs__max(HS_LOGITS_BYTES_MAX, W * sizeof(float)), n_rows * W * sizeof(float));
+    const size_t H = architecture->shape.hidden, n_rows = hs_max(n_tokens, 2); /* a span has two */
+    const size_t W = hs_max(architecture->shape.vocab_size, architecture->task_head.n_classes);
+    const size_t logits = hs_min(hs_max(HS_LOGITS_BYTES_MAX, W * sizeof(float)), n_rows * W * sizeof(float));
     size_t n_vector = HS_N_POOLS * H;
     if (sentence->n_dense > 0)
-        n_vector = hs__max(n_vector, sentence->dense[sentence->n_dense - 1].dense.weight.n_rows);
-    return 2 * hs__max(n_rows * H, n_vector) * sizeof(float) + 2 * logits +
+        n_vector = hs_max(n_vector, sentence->dense[sentence->n_dense - 1].dense.weight.n_rows);
+    return 2 * hs_max(n_rows * H, n_vector) * sizeof(float) + 2 * logits +
            hs_heads_back_bytes(engine, n_rows, n_threads);
 }

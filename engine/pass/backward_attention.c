@@ -12,6 +12,7 @@
 #include "engine/pass/tape.h"
 
 #include "model/base/clones.h"
+#include "model/base/sizes.h"
 
 #include <string.h>
 
@@ -22,21 +23,11 @@ static size_t lanes_ceil(const hs__kernels *kernels, size_t n)
     return (n + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Returns the rows of a strip. */
 static size_t strip_rows(const hs__kernels *kernels, size_t T, size_t K)
 {
     const size_t n = STRIP_FLOATS / lanes_ceil(kernels, K) / kernels->tile_rows * kernels->tile_rows;
-    return smaller(T, n > 0 ? n : kernels->tile_rows);
+    return hs_min(T, n > 0 ? n : kernels->tile_rows);
 }
 
 void hs__head_back_layout(const hs_engine *engine, size_t T, size_t K, hs__arena *arena,
@@ -44,14 +35,14 @@ void hs__head_back_layout(const hs_engine *engine, size_t T, size_t K, hs__arena
 {
     const hs__kernels *kernels = engine->kernels;
     const size_t D = engine->shape.head_width, R = engine->relative.n_rows;
-    const size_t n_strip = larger(STRIP_FLOATS, kernels->tile_rows * lanes_ceil(kernels, K));
+    const size_t n_strip = hs_max(STRIP_FLOATS, kernels->tile_rows * lanes_ceil(kernels, K));
     const size_t n_table = hs__panels_floats(kernels, R, D);
     const bool capped = engine->architecture->score_cap > 0;
     hs__head_back_scratch s = {0};
     s.values = hs__arena_floats(arena, hs__panels_floats(kernels, D, K));
     s.keys = hs__arena_floats(arena, hs__panels_floats(kernels, K, D));
     s.strip = hs__arena_floats(arena, n_strip);
-    s.packed = hs__arena_floats(arena, larger(n_strip, n_table));
+    s.packed = hs__arena_floats(arena, hs_max(n_strip, n_table));
     s.queries = hs__arena_floats(arena, D * T);
     s.outputs = hs__arena_floats(arena, D * T);
     s.part = hs__arena_floats(arena, D * K);
@@ -65,7 +56,7 @@ void hs__head_back_layout(const hs_engine *engine, size_t T, size_t K, hs__arena
         s.query_rows = hs__arena_floats(arena, T * R);
         s.key_rows = hs__arena_floats(arena, K * R);
         s.table = hs__arena_floats(arena, R * D);
-        s.added = hs__arena_floats(arena, larger(T, K) * D);
+        s.added = hs__arena_floats(arena, hs_max(T, K) * D);
     }
     *ret_scratch = s;
 }
@@ -78,7 +69,7 @@ static void transpose(size_t n_rows, size_t n_columns, const float *x, size_t ld
     enum { SQUARE = 16 };
     for (size_t i = 0; i < n_rows; i += SQUARE)
         for (size_t j = 0; j < n_columns; j += SQUARE) {
-            const size_t end_i = smaller(i + SQUARE, n_rows), end_j = smaller(j + SQUARE, n_columns);
+            const size_t end_i = hs_min(i + SQUARE, n_rows), end_j = hs_min(j + SQUARE, n_columns);
             for (size_t c = j; c < end_j; c++)
                 for (size_t r = i; r < end_i; r++)
                     to[c * ldt + r] = x[r * ld + c];
@@ -148,11 +139,11 @@ typedef struct strip {
 static strip strip_of(const hs__kernels *kernels, const hs__head *head, size_t first, size_t n_rows)
 {
     const size_t w = head->window, K = head->K, panel = kernels->panel;
-    strip s = {.first = first, .n = smaller(n_rows, head->T - first), .to = K};
+    strip s = {.first = first, .n = hs_min(n_rows, head->T - first), .to = K};
     if (w > 0)
         s.from = first > w ? (first - w) / panel * panel : 0;
     if (w > 0 || head->causal)
-        s.to = smaller(K, (first + s.n + (head->causal ? 0 : w) + panel - 1) / panel * panel);
+        s.to = hs_min(K, (first + s.n + (head->causal ? 0 : w) + panel - 1) / panel * panel);
     s.ld = lanes_ceil(kernels, s.to - s.from);
     return s;
 }
@@ -219,7 +210,7 @@ static void strip_uncap(const hs__kernels *kernels, const hs__head_back_scratch 
     const size_t D = head->D, n = s->to - s->from;
     for (size_t c = s->from; c < s->to; c += kernels->panel)
         kernels->product(s->n, D, head->q + s->first * head->step, head->step, scratch->scores + D * c,
-                         smaller(kernels->panel, s->to - c), NULL, NULL, scratch->capped + (c - s->from),
+                         hs_min(kernels->panel, s->to - c), NULL, NULL, scratch->capped + (c - s->from),
                          s->ld);
     for (size_t i = 0; i < s->n; i++) {
         float *row = scratch->capped + i * s->ld;
@@ -272,7 +263,7 @@ static void strip_back(const hs__kernels *kernels, const hs__head_back_scratch *
     const float *A = b->attention + s->first * K + s->from;
     for (size_t c = s->from; c < s->to; c += kernels->panel)
         kernels->product(s->n, D, to->context + s->first * to->context_step, to->context_step,
-                         scratch->values + D * c, smaller(kernels->panel, s->to - c), NULL, NULL,
+                         scratch->values + D * c, hs_min(kernels->panel, s->to - c), NULL, NULL,
                          scratch->strip + (c - s->from), s->ld);
     for (size_t i = 0; i < s->n; i++) {
         float *g = scratch->strip + i * s->ld;
@@ -286,7 +277,7 @@ static void strip_back(const hs__kernels *kernels, const hs__head_back_scratch *
     if (head->cap > 0)
         strip_uncap(kernels, scratch, head, s);
     for (size_t c = 0; c < D; c += kernels->panel) {
-        const size_t width = smaller(kernels->panel, D - c);
+        const size_t width = hs_min(kernels->panel, D - c);
         kernels->product(s->n, n, scratch->strip, s->ld,
                          scratch->keys + K * c + hs__panels_floats(kernels, s->from, width), width, NULL,
                          NULL, to->q + s->first * to->step + c, to->step);
@@ -303,7 +294,7 @@ static void position_keys_read(const hs__kernels *kernels, const hs__head *head,
 {
     const size_t D = head->D, R = head->n_position_rows;
     for (size_t c = 0; c < R; c += kernels->panel) {
-        const size_t n = smaller(kernels->panel, R - c), width = lanes_ceil(kernels, n);
+        const size_t n = hs_min(kernels->panel, R - c), width = lanes_ceil(kernels, n);
         transpose(D, n, head->position_keys + D * c, width, ret_rows + c * D, D);
     }
 }
@@ -351,7 +342,7 @@ static void rows_store(const hs__head_back *b, const float *sums, const float *a
     const size_t D = b->head->D, K = b->head->K, step = b->to->key_step;
     for (size_t first = 0; first < K; first += SQUARE)
         for (size_t d = 0; d < D; d++)
-            for (size_t j = first; j < smaller(first + SQUARE, K); j++) {
+            for (size_t j = first; j < hs_min(first + SQUARE, K); j++) {
                 const float more = (added ? added[j * D + d] : 0) + (b->more_keys ? to[j * step + d] : 0);
                 to[j * step + d] = sums[d * K + j] + more;
             }

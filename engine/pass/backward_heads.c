@@ -5,6 +5,7 @@
 #include "engine/pass/tape.h"
 
 #include "engine/pass/team.h"
+#include "model/base/sizes.h"
 
 #include <assert.h>
 #include <math.h>
@@ -17,11 +18,6 @@
 static size_t threads_of(const hs_engine *engine, size_t n_threads)
 {
     return n_threads < 1 ? 1 : n_threads < engine->n_threads ? n_threads : engine->n_threads;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 /* ---- dense layers ---- */
@@ -74,7 +70,7 @@ static size_t dense_back_bytes(const hs_engine *engine, const dense_layer *layer
     if (!layer->packed ||
         hs__linear_transposed.create(&source, engine->kernels, HS_PRECISION_FP32, &none, NULL))
         return 0;
-    return larger(atomic_load(&n_weights) + n_read * sizeof(float),
+    return hs_max(atomic_load(&n_weights) + n_read * sizeof(float),
                   layer->packed->kind->bytes + n_rows * layer->packed->n_out * sizeof(float));
 }
 
@@ -464,12 +460,12 @@ size_t hs_heads_back_bytes(const hs_engine *engine, size_t n_rows, size_t n_thre
                                   output_of(engine, head)};
     size_t n_vector = HS_N_POOLS * H, inner = decode_back_bytes(engine, threads_of(engine, n_threads));
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        inner = larger(inner, dense_back_bytes(engine, &layers[i], n_rows));
+        inner = hs_max(inner, dense_back_bytes(engine, &layers[i], n_rows));
     for (size_t i = 0; i < architecture->sentence.n_dense; i++) {
         const dense_layer layer = dense_of_sentence(engine, i);
         n_vector += layer.packed->n_out;
-        inner = larger(inner, dense_back_bytes(engine, &layer, 1));
+        inner = hs_max(inner, dense_back_bytes(engine, &layer, 1));
     }
-    const size_t n_class = n_rows * (head->n_classes + 2 * H), n_token = n_rows * (P + larger(P, H));
-    return larger(larger(n_class, n_token), 2 * n_vector) * sizeof(float) + inner;
+    const size_t n_class = n_rows * (head->n_classes + 2 * H), n_token = n_rows * (P + hs_max(P, H));
+    return hs_max(hs_max(n_class, n_token), 2 * n_vector) * sizeof(float) + inner;
 }

@@ -2,14 +2,10 @@
 #include "engine/pass/tape.h"
 
 #include "engine/pass/team.h"
+#include "model/base/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Returns true if q and k of any block are normed. */
 static bool operands_normed(const hs_engine *engine)
@@ -57,7 +53,7 @@ static void scratch_layout(const hs_tape *tape, hs__arena *arena, hs__back_scrat
     s->sum = hs__arena_floats(arena, T * H);
     s->normed = hs__arena_floats(arena, T * H);
     s->middle = hs__arena_floats(arena, T * H);
-    s->part = hs__arena_floats(arena, larger(T, M) * H);
+    s->part = hs__arena_floats(arena, hs_max(T, M) * H);
     s->qkv = hs__arena_floats(arena, T * engine->qkv_width);
     if (architecture->crosses) {
         s->memory_kv = hs__arena_floats(arena, M * 2 * hs_shape_kv_width(&engine->shape));
@@ -74,11 +70,11 @@ static void scratch_layout(const hs_tape *tape, hs__arena *arena, hs__back_scrat
     }
     s->words = hs__arena_floats(arena, T * E);
     s->embedded = hs__arena_floats(arena, T * E);
-    s->row = hs__arena_floats(arena, larger(H, E));
+    s->row = hs__arena_floats(arena, hs_max(H, E));
     s->heads = hs__arena_take(arena, tape->n_threads * sizeof *s->heads);
     hs__head_back_scratch unused = {0};
     for (size_t i = 0; i < tape->n_threads; i++)
-        hs__head_back_layout(engine, T, larger(T, M), arena, s->heads ? &s->heads[i] : &unused);
+        hs__head_back_layout(engine, T, hs_max(T, M), arena, s->heads ? &s->heads[i] : &unused);
 }
 
 static void tape_layout(hs_tape *tape, hs__arena *arena)

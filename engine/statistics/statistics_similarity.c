@@ -95,7 +95,7 @@ static HS_CLONES void map_sum(const float *attention, size_t n_rows, size_t n, r
         for (size_t i = first; i < first + ROWS && i < n_rows; i++) {
             float maximum = 0;
             for (size_t j = 0; j < n; j += TERMS) {
-                const size_t width = hs__min(TERMS, n - j);
+                const size_t width = hs_min(TERMS, n - j);
                 terms_find(attention + i * n + j, (int32_t)j - (int32_t)i, width, &terms);
                 const float most = terms_add(&terms, width, &sums);
                 maximum = most > maximum ? most : maximum;
@@ -176,7 +176,7 @@ static HS_CLONES void diagonals_sum(const float *attention, size_t n, double sum
     for (size_t i = 0; i < n; i++) {
         const float *row = attention + i * n;
         const size_t first = i < HS_PROFILE_REACH ? HS_PROFILE_REACH - i : 0;
-        const size_t end = hs__min(2 * HS_PROFILE_REACH + 1, n - i + HS_PROFILE_REACH);
+        const size_t end = hs_min(2 * HS_PROFILE_REACH + 1, n - i + HS_PROFILE_REACH);
         if (first == 0 && end == 2 * HS_PROFILE_REACH + 1)
             for (size_t k = 0; k < 2 * HS_PROFILE_REACH + 1; k++)
                 sums[k] += (double)row[i + k - HS_PROFILE_REACH];
@@ -525,7 +525,7 @@ static void specials_move(hs__stats_map *map, const float *similarity, const hs_
         for (size_t s = (size_t)facts->specials[k], o = 0; o < T; o++) {
             if (!is_special_pair(facts, s, o))
                 continue;
-            const size_t i = hs__min(s, o), j = hs__max(s, o);
+            const size_t i = hs_min(s, o), j = hs_max(s, o);
             const double n = (double)(similarity[i * T + j] * map->reciprocal);
             const uint8_t bin = map->bins[i * P + j], level = map->levels[i * P + j];
             map->hist[bin]--;
@@ -556,7 +556,7 @@ static void map_histogram(hs__stats_map *map, const hs__stats_facts *facts)
         const size_t n = T - i; /* elements from the diagonal on */
         size_t first = 1;
         for (size_t stratum = 0; first < n; stratum++) {
-            const size_t end = stratum + 1 < HS_CORPUS_STRATA ? hs__min(((size_t)1 << stratum) + 1, n) : n;
+            const size_t end = stratum + 1 < HS_CORPUS_STRATA ? hs_min(((size_t)1 << stratum) + 1, n) : n;
             bins_count(row + first, end - first, tables[stratum]);
             first = end;
         }
@@ -589,7 +589,7 @@ degrees_count(const uint8_t *levels, size_t stride, size_t n_rows, uint8_t level
     for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
         piece counts = {0};
 #pragma GCC unroll 4
-        for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++)
+        for (size_t i = first; i < hs_min(first + ROWS_MAX, n_rows); i++)
             counts += REACHING(*(const piece *)(levels + i * stride), level);
         wide_add(&counts, degrees);
     }
@@ -602,7 +602,7 @@ distances_count(const uint8_t *diagonals, size_t stride, size_t n_rows, uint8_t 
     for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
         piece counts = {0};
 #pragma GCC unroll 4
-        for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++)
+        for (size_t i = first; i < hs_min(first + ROWS_MAX, n_rows); i++)
             counts += REACHING(*(const piece *)(diagonals + i * stride) & (HS__SIGNAL - 1), level);
         wide_add(&counts, distances);
     }
@@ -616,7 +616,7 @@ static inline __attribute__((always_inline)) uint64_t signal_count(const uint8_t
     for (size_t first = 0; first < n_rows; first += ROWS_MAX) {
         piece counts = {0};
 #pragma GCC unroll 4
-        for (size_t i = first; i < hs__min(first + ROWS_MAX, n_rows); i++) {
+        for (size_t i = first; i < hs_min(first + ROWS_MAX, n_rows); i++) {
             const piece row = *(const piece *)(diagonals + i * stride);
             counts += REACHING(row & (HS__SIGNAL - 1), level) & (row >> 7);
         }
@@ -801,7 +801,7 @@ static void distances_read(hs__stats_map *map, const float *similarity, const hs
     }
     for (size_t k = 0; k < facts->n_specials; k++)
         for (size_t s = (size_t)facts->specials[k], o = 0; o < T; o++) {
-            const size_t i = hs__min(s, o), j = hs__max(s, o);
+            const size_t i = hs_min(s, o), j = hs_max(s, o);
             const double n = (double)(similarity[i * T + j] * map->reciprocal);
             if (!is_special_pair(facts, s, o))
                 continue;

@@ -2,22 +2,19 @@
  * decoder. */
 #include "server/corpus/decoder_texts.h"
 
+#include "model/base/sizes.h"
+
 #include <stdlib.h>
 
 /* ---- tokens ---- */
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 hs_status hs__decoder_texts_encode(const hs__corpus_job *job, const hs_text *source, const hs_text *target,
                                    size_t max_tokens, hs_encoding *ret_source, hs_encoding *ret_target,
                                    hs_error *err)
 {
     const hs_field_values *fields = &job->settings.fields;
-    const size_t n_source = smaller(max_tokens, hs_engine_shape(job->encoder)->n_positions),
-                 n_target = smaller(max_tokens, hs_engine_shape(job->engine)->n_positions);
+    const size_t n_source = hs_min(max_tokens, hs_engine_shape(job->encoder)->n_positions),
+                 n_target = hs_min(max_tokens, hs_engine_shape(job->engine)->n_positions);
     const hs_encode_options of_source = {.tokens_max = n_source,
                                          .split_special_tokens = fields->split_special_tokens,
                                          .language = fields->source_language},

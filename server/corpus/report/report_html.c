@@ -1,4 +1,5 @@
 /* report_html.c - writes the page of a report: its figures, its data and what reads without a script. */
+#include "model/base/sizes.h"
 #include "model/files/json.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/panels.h"
@@ -200,19 +201,14 @@ enum { N_FIGURES = sizeof report_figures / sizeof *report_figures };
 
 /* ---- memory ---- */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Returns the most numbers that a panel reads at once (panels.c). */
 static size_t values_max(const hs_corpus_options *o)
 {
-    const size_t bins = larger(HS_CORPUS_SHARE_BINS, o->n_thresholds);
-    size_t n = 3 * larger(o->tokens_max, HS_CORPUS_BINS + 1);
-    n = larger(n, (o->n_heads + 1) * bins);
-    n = larger(n, o->n_layers * larger(o->n_heads, 5));
-    return larger(n, HS_CORPUS_FOCUS_MAX + 2 * o->n_heads);
+    const size_t bins = hs_max(HS_CORPUS_SHARE_BINS, o->n_thresholds);
+    size_t n = 3 * hs_max(o->tokens_max, HS_CORPUS_BINS + 1);
+    n = hs_max(n, (o->n_heads + 1) * bins);
+    n = hs_max(n, o->n_layers * hs_max(o->n_heads, 5));
+    return hs_max(n, HS_CORPUS_FOCUS_MAX + 2 * o->n_heads);
 }
 
 static void drawing_finish(hs__drawing *d)

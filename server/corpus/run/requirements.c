@@ -2,6 +2,7 @@
  * element. */
 #include "server/corpus/run/requirements.h"
 
+#include "model/base/sizes.h"
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/machine.h"
@@ -83,11 +84,6 @@ static hs_status counters_check(const hs__corpus_job *job, const json_t *identit
     return st;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static uint64_t report_text(const dimensions *d)
 {
     return WORDS_BYTES + d->listed * NUMBER_TEXT + d->figures * FIGURES_TEXT + d->counters.report_text;
@@ -99,7 +95,7 @@ static uint64_t json_memory(const dimensions *d)
     const uint64_t words = d->counters.saved_words * WORD_TEXT;
     const uint64_t checkpoint = d->counters.saved * NUMBER_BYTES + (1 + GROWING) * words;
     const uint64_t report = d->listed * NUMBER_BYTES + d->figures * FIGURES_BYTES + d->counters.report;
-    return larger(checkpoint, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
+    return hs_max(checkpoint, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
 }
 
 static uint64_t maps_memory(const hs_corpus_options *o)
@@ -141,7 +137,7 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     *ret_needs =
         (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) + d.counters.shared,
                            .memory_worker = worker_memory(job, &d, size.memory_bytes),
-                           .disk = state + larger(state, npz + page + report_text(&d)) + d.counters.disk};
+                           .disk = state + hs_max(state, npz + page + report_text(&d)) + d.counters.disk};
     return HS_OK;
 }
 
