@@ -26,7 +26,7 @@ def run(headscope, path, out, *options):  # noqa: F811
 
 
 def of_masks(server, text, number, interventions):
-    """Of each masked token: the tokens' ids, its position, the positions that the model sees, and -ln p."""
+    """Returns for each masked token the tokens' ids, its position, the positions that the model sees, and -ln p."""
     ids, at = masks(server, text, number)
     seen = [i for i in range(len(ids)) if i not in at]
     found = masked(server, text, number, interventions=interventions, target=True) if at else []

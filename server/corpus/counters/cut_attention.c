@@ -17,7 +17,7 @@
 
 #define MEMBER "cut_attention"
 
-/* Of the nearest copy, and of attention. */
+/* Where the nearest copy is, and what attention a pass has. */
 enum { COPY_NONE, COPY_NEAR, COPY_FAR, COPIES };
 enum { WHOLE, CUT, PASSES };
 
