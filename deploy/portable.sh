@@ -1,23 +1,23 @@
 #!/bin/sh
-# Builds a program that runs on every Linux with glibc 2.31 or newer (Debian 11, Ubuntu 20.04, RHEL 9), with the
-# shared libraries it needs beside it:
+# Builds a program that runs on every Linux with glibc 2.31 or newer (Debian 11, Ubuntu 20.04, RHEL 9):
 #
 #     deploy/portable.sh x86_64|aarch64
 #
-# Leaves bin/, lib/ and licenses/ in build/portable/ARCH. Needs no root, only the packages of `make packages-wheel`.
+# Leaves bin/ and licenses/ in build/portable/ARCH. Needs no root, only the packages of `make packages-wheel`.
 #
 # This machine's gcc compiles against Debian 11's C library, unpacked in build/portable/parts/ARCH/sysroot. Debian 11
 # gets no more security fixes, so the libraries that read data from the network or from files are built from Debian
 # 13's sources. They are linked in statically: libcurl, which `headscope pull` loads from the system, then finds the
-# system's own zlib, zstd and nettle. OpenBLAS stays Debian 11's, as shared library.
+# system's own zlib, zstd and nettle. `--backend cblas` loads the system's OpenBLAS, too: it would be two thirds of a
+# wheel, and few need it.
 #
 # DEBIAN_MIRROR names another mirror than deb.debian.org, COMPILER_CACHE a command such as ccache.
 set -eu
 cd "$(dirname "$0")/.."
 arch=$1
 case $arch in
-x86_64) debian=amd64 compiler_libraries="libgfortran5 libquadmath0" ;;
-aarch64) debian=arm64 compiler_libraries=libgfortran5 ;;
+x86_64) debian=amd64 ;;
+aarch64) debian=arm64 ;;
 *) echo "portable: no such architecture: $arch; x86_64 and aarch64 are known" >&2; exit 2 ;;
 esac
 triplet=$arch-linux-gnu
@@ -56,16 +56,15 @@ source_unpack() {
     for version in *.orig.tar.*; do version=${version%.orig.*} && echo "${version#*_}" >version; done
 }
 if ! [ -e "$work/unpacked" ]; then
-    echo "  GET  Debian 11's C library and OpenBLAS for $arch"
+    echo "  GET  Debian 11's C library and headers for $arch"
     rm -rf "$work/apt" "$work/packages" "$sysroot"
     mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/packages" "$sysroot"
     : >"$work/apt/status"
     key='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
     printf 'deb %s %s bullseye main\ndeb-src %s %s trixie main\n' "$key" "$mirror" "$key" "$mirror" >"$work/apt/sources.list"
     private apt-get update
-    # shellcheck disable=SC2086 # a list of words
-    (cd "$work/packages" && private apt-get download libc6 libc6-dev linux-libc-dev libopenblas0-pthread libopenblas-pthread-dev \
-        libgcc-s1 gcc-10-base $compiler_libraries)
+    (cd "$work/packages" && private apt-get download libc6 libc6-dev linux-libc-dev libgcc-s1 \
+        libopenblas-pthread-dev)
     for package in "$work/packages"/*.deb; do
         dpkg-deb --extract "$package" "$sysroot"
     done
@@ -138,16 +137,14 @@ for name in $libraries curl; do
     touch "$source/built"
 done
 
-blas=openblas-pthread
 make -j "$jobs" WERROR= CC="${COMPILER_CACHE:-} $CC" AR="$AR" BUILD="build/portable/parts/$arch/objects" BINARY="$work/headscope" \
     CFLAGS='-O3 -g -fno-math-errno -fno-trapping-math' HEADERS='' \
-    PKG_CFLAGS="-I$prefix/include -I$sysroot/usr/include/$triplet/$blas" \
-    LIBS="-Wl,--as-needed,--exclude-libs,ALL,--disable-new-dtags,-rpath,'\$\$ORIGIN/../lib' $LDFLAGS -L$prefix/lib \
+    PKG_CFLAGS="-I$prefix/include -I$sysroot/usr/include/$triplet/openblas-pthread" \
+    LIBS="-Wl,--as-needed,--exclude-libs,ALL $LDFLAGS -L$prefix/lib \
         -lmicrohttpd -ljansson -luv -lsqlite3 -lzstd -lhpdf -lz -lnettle -lm -ldl -pthread"
 
-# The program, and the libraries it loads beyond glibc and libgcc, which every Linux with glibc has.
 rm -rf "$out"
-mkdir -p "$out/bin" "$out/lib" "$out/licenses"
+mkdir -p "$out/bin" "$out/licenses"
 cp "$work/headscope" "$out/bin/"
 for name in $libraries; do
     for file in debian/copyright LICENSE LICENSE.md COPYING README; do
@@ -158,30 +155,18 @@ for name in $libraries; do
     [ -e "$out/licenses/$name" ] || { echo "portable: $work/source/$name holds no licence" >&2; exit 1; }
     echo "$name $(cat "$work/source/$name/version"): from Debian 13's sources, in the program"
 done >"$out/licenses/README"
-for package in libopenblas0-pthread gcc-10-base; do
-    cp "$sysroot/usr/share/doc/$package/copyright" "$out/licenses/$package"
-    echo "$package $(dpkg-deb -f "$work/packages/$package"_*.deb Version): Debian 11's package, in lib/"
-done >>"$out/licenses/README"
 deploy/licences.sh "$out/licenses" # of preact and the fonts, too
 # Debian's copyright files name the texts of common licences by their path on a Debian machine.
 grep -rhoE '/usr/share/common-licenses/[A-Za-z]+(-[0-9.]*[0-9])?' "$out/licenses" | sort -u | while read -r text; do
     if [ -e "$text" ]; then cp -L "$text" "$out/licenses/"; fi
 done
-collect() {
-    for library in $("$triplet-readelf" -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -vE '^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.[0-9]+|ld-linux.*)$'); do
-        [ -e "$out/lib/$library" ] && continue
-        cp -L "$(find "$sysroot" -name "$library" | head -n 1)" "$out/lib/$library"
-        collect "$out/lib/$library"
-    done
-}
-collect "$out/bin/headscope"
-# Loaded by name, when it is used (engine/linear/linear.c).
-cp -L "$sysroot/usr/lib/$triplet/$blas/libopenblas.so.0" "$out/lib/"
-collect "$out/lib/libopenblas.so.0"
-newest=$("$triplet-objdump" -T "$out/bin/headscope" "$out"/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+# Every Linux with glibc has these.
+others=$("$triplet-readelf" -d "$out/bin/headscope" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+    grep -vE '^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.[0-9]+|ld-linux.*)$' || true)
+[ -z "$others" ] || { echo "portable: the program needs $others" >&2; exit 1; }
+newest=$("$triplet-objdump" -T "$out/bin/headscope" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 [ "$(printf 'GLIBC_2.31\n%s\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.31 ] ||
     { echo "portable: the program needs $newest; it must run with glibc 2.31" >&2; exit 1; }
-"$triplet-strip" "$out/bin/headscope" "$out"/lib/*
+"$triplet-strip" "$out/bin/headscope"
 /usr/bin/python3 deploy/sbom.py "$out/bin/headscope" --portable "$out" >"$work/sbom"
 mv "$work/sbom" "$out/licenses/headscope.cdx.json"

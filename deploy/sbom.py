@@ -27,7 +27,6 @@ LICENCES = {
     "curl": "curl",
     "fonts-dejavu": "Bitstream-Vera",
     "fonts-dejavu-core": "Bitstream-Vera",
-    "gcc-10-base": "GPL-3.0-or-later WITH GCC-exception-3.1",
     "jansson": "MIT",
     "libharu": "Zlib",
     "libmicrohttpd": "LGPL-2.1-or-later",

@@ -77,7 +77,7 @@ case "${1:-}" in
 esac
 for file in "dist/${wheel}_x86_64.whl" "dist/${wheel}_aarch64.whl"; do
     [ -e "$file" ] || fail "$file is not there: run make wheel"
-    [ "$(stat -c %s "$file")" -le 40000000 ] || fail "$file has $(stat -c %s "$file") bytes; 40 MB are allowed"
+    [ "$(stat -c %s "$file")" -le 20000000 ] || fail "$file has $(stat -c %s "$file") bytes; 20 MB are allowed"
 done
 aarch64
 for suite in "${@:-bullseye bookworm trixie sid}"; do
