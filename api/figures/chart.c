@@ -134,18 +134,22 @@ static size_t x_ticks(const plot *p, double ret[TICKS_MAX])
 
 static void x_axis_draw(const plot *p, bool numbered)
 {
-    double ticks[TICKS_MAX], end = -INFINITY; /* of the last number */
-    const size_t n = x_ticks(p, ticks);
+    const hs_chart *c = p->chart;
+    double found[TICKS_MAX], end = -INFINITY; /* of the last label */
+    const double *ticks = c->x_labels ? c->xs : found;
+    const size_t n = c->x_labels ? c->n : x_ticks(p, found);
     const double bottom = p->top + p->height;
     line_at(p->picture, p->left, bottom, p->left + p->width, bottom, MUTED, 0);
     for (size_t i = 0; i < n; i++) {
         char number[32];
         const double x = x_of(p, ticks[i]);
-        const double half = hs__font_width(hs__figure_number(ticks[i], number)) * p->font / 2;
-        line_at(p->picture, x, bottom, x, bottom + 2, MUTED, 0);
+        const char *label = c->x_labels ? c->x_labels[i] : hs__figure_number(ticks[i], number);
+        const double half = hs__font_width(label) * p->font / 2;
+        if (*label)
+            line_at(p->picture, x, bottom, x, bottom + 2, MUTED, 0);
         if (!numbered || x - half < end + 0.4 * p->font)
             continue;
-        text_at(p->picture, x, bottom + 2 + p->font, p->font, HS__ANCHOR_MIDDLE, MUTED, number);
+        text_at(p->picture, x, bottom + 2 + p->font, p->font, HS__ANCHOR_MIDDLE, MUTED, label);
         end = x + half;
     }
 }
@@ -180,13 +184,19 @@ static void dot_draw(const plot *p, double x, double y, double side, uint32_t co
     hs__draw_box(p->picture, x - side / 2, y - side / 2, side, side, colour, true);
 }
 
+/* Returns true if no line goes through the value. */
+static bool is_alone(const double *values, size_t n, size_t i)
+{
+    return (i == 0 || !isfinite(values[i - 1])) && (i + 1 == n || !isfinite(values[i + 1]));
+}
+
 static void series_draw(const plot *p, size_t k, uint32_t colour)
 {
     const hs_chart *c = p->chart;
     const double *values = c->values + k * c->n;
     path_draw(p, values, &(hs__mark){.colour = colour, .line = 1.1});
-    for (size_t i = 0; c->n <= 12 && i < c->n; i++)
-        if (isfinite(values[i]))
+    for (size_t i = 0; i < c->n; i++)
+        if (isfinite(values[i]) && (c->n <= 12 || is_alone(values, c->n, i)))
             dot_draw(p, x_of(p, c->xs[i]), y_of(p, values[i]), 2.6, colour);
 }
 

@@ -123,6 +123,7 @@ typedef struct hs_chart {
     hs_chart_kind kind;
     const char *title, *x_title, *y_title; /* y_title may be NULL */
     const double *xs;                      /* [n]; not of a ranking */
+    const char *const *x_labels;           /* [n], those that fit stand in place of numbers; or NULL */
     const double *values;                  /* [n_series][n] */
     const double *lows, *highs;            /* of dots: [n] ends of intervals; NAN: none */
     const double *marks;  /* [n_series], a dotted upright line in the small chart of each; or NULL */
