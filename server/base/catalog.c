@@ -131,6 +131,35 @@ hs_status hs__catalog_untrain(hs_catalog_options *options, const char *value, hs
     return HS_OK;
 }
 
+/* Returns true if a place is one of the hub with a revision, and its name is the repository's. */
+static bool revision_of(const hs_model_place *place, hs_hub_name *ret)
+{
+    char name[HS_MODEL_NAME_BYTES];
+    if (!place->n_dir || is_folder(place->dir, place->n_dir) ||
+        !hs_hub_name_parse(place->dir, place->n_dir, ret) || strcmp(ret->revision, HS_HUB_REVISION) == 0)
+        return false;
+    hs__place_name(ret->repository, strlen(ret->repository), name);
+    return strcmp(name, place->name) == 0;
+}
+
+void hs__catalog_tell_apart(hs_catalog_options *options)
+{
+    bool shared[HS_CATALOG_MAX] = {false};
+    for (size_t i = 0; i < options->n_places; i++)
+        for (size_t k = 0; k < options->n_places; k++)
+            shared[i] |= k != i && strcmp(options->places[i].name, options->places[k].name) == 0;
+    for (size_t i = 0; i < options->n_places; i++) {
+        hs_model_place *place = &options->places[i];
+        hs_hub_name hub;
+        if (!shared[i] || !revision_of(place, &hub))
+            continue;
+        const size_t n = strlen(place->name);
+        snprintf(place->name + n, sizeof place->name - n, "-%s", hub.revision);
+        for (char *c = place->name + n; (c = strchr(c, '/'));)
+            *c = '-'; /* "refs/pr/1": the name is also a folder's */
+    }
+}
+
 size_t hs__catalog_places(const hs_catalog_options *options)
 {
     return options->n_places ? options->n_places : 1;

@@ -67,6 +67,9 @@ HS_MUST_USE hs_status hs__catalog_set_tokenizer(hs_catalog_options *options, con
  * a model it is the embedded one. Fails with HS_INVALID. */
 HS_MUST_USE hs_status hs__catalog_untrain(hs_catalog_options *options, const char *value, hs_error *err);
 
+/* Adds the revision to the names of those models of the hub that several have: "pythia-70m-step1000". */
+void hs__catalog_tell_apart(hs_catalog_options *options);
+
 /* Returns the number of models that options name, at least 1. The first is the default. */
 size_t hs__catalog_places(const hs_catalog_options *options);
 const hs_model_place *hs__catalog_place(const hs_catalog_options *options, size_t i);

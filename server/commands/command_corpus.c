@@ -6,6 +6,7 @@
 #include "server/base/machine.h"
 #include "server/base/printable.h"
 #include "server/base/second_signal.h"
+#include "server/base/training_point.h"
 #include "server/commands/commands.h"
 #include "server/commands/compare_runs.h"
 #include "server/corpus/counters/pairs_file.h"
@@ -590,11 +591,14 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     hs_error err = {0};
     hs_catalog_model model = {0};
     teller t = {.terminal = isatty(STDERR_FILENO)};
+    hs__training_point training;
     hs__pairs_options pairs = {.path = o->pairs, .csv_safe = o->csv_safe != 0};
+    const bool has_point = hs__training_point_find(hs__catalog_place(&o->catalog, 0), &training);
     hs__corpus_job job = {.inputs = (const char *const *)inputs,
                           .n_inputs = n_inputs,
                           .dir = dir,
                           .model_name = hs__catalog_place(&o->catalog, 0)->name,
+                          .training = has_point ? &training : NULL,
                           .pairs = o->pairs ? &pairs : NULL,
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
@@ -758,6 +762,7 @@ static bool options_read(const hs_command *command, int argc, char **argv, corpu
     if (!hs__options_parse(&filled, argc, argv, ret_options, ret_operand, ret_exit))
         return false;
     const corpus_options *o = ret_options;
+    hs__catalog_tell_apart(&ret_options->catalog);
     if (!o->dir)
         *ret_exit = hs__usage_error(command, "no output folder; name one with -o DIR");
     else if (*ret_operand == argc)
@@ -859,8 +864,10 @@ const hs_command hs__command_study = {
         "weights, in the folders DIR/NAME-plain and DIR/NAME-centred. Then DIR receives comparison.html, "
         "with "
         "all claims\n"
-        "and controls side by side, how far runs agree about heads, and every choice that was made. The same "
-        "command\n"
+        "and controls side by side, how far runs agree about heads, and every choice that was made. Names of "
+        "models say\n"
+        "step and seed of a training: NAME-seed1-step1000. Such runs are compared by step, across seeds. The "
+        "same command\n"
         "goes on after ^C or a crash; --restart begins anew. Other options are those of 'corpus'.",
     .main = study_main,
 };

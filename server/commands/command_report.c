@@ -122,7 +122,9 @@ const hs_command hs__command_report = {
     .details =
         "Of one run: its page. Of several runs, such as checkpoints of one training: a comparison in the "
         "order of the\n"
-        "folders, as a page (FILE.html), as JSON (FILE.json) or as rows (FILE.csv).",
+        "folders, or by step if their models are of one training. It is a page (FILE.html), JSON (FILE.json) "
+        "or\n"
+        "rows (FILE.csv).",
     .options = report_table,
     .n_options = sizeof report_table / sizeof *report_table,
     .main = report_main,

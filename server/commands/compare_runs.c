@@ -36,6 +36,8 @@ hs_status hs__folders_compare(const char *const *dirs, const char *const *names,
     hs_status st = comparison ? HS_OK : HS_NO_MEMORY;
     for (size_t i = 0; !st && i < n; i++)
         st = run_add(comparison, dirs[i], names[i], err);
+    if (!st)
+        hs__comparison_sort(comparison);
     *ret_comparison = st ? NULL : hs__comparison_json(comparison);
     hs__comparison_destroy(comparison);
     if (st == HS_NO_MEMORY || (!st && !*ret_comparison))

@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-/* Compares the runs in n folders, in this order. names: what the comparison and messages call them. Release
- * *ret_comparison with json_decref. Errors are those of hs__comparison_add_file, or HS_NOT_FOUND for a folder
- * without a report. */
+/* Compares the runs in n folders, in the order of hs__comparison_sort. names: what the comparison and
+ * messages call them. Release *ret_comparison with json_decref. Errors are those of hs__comparison_add_file,
+ * or HS_NOT_FOUND for a folder without a report. */
 HS_MUST_USE hs_status hs__folders_compare(const char *const *dirs, const char *const *names, size_t n,
                                           json_t **ret_comparison, hs_error *err);
 

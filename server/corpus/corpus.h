@@ -82,6 +82,7 @@ typedef struct hs__corpus_job {
     const hs_engine *engine;  /* of the heads that are counted: hs__corpus_stack_choose */
     const hs_engine *encoder; /* of the texts that these heads' decoder reads; NULL: they are no decoder's */
     const char *model_name;
+    const struct hs__training_point *training; /* of the model; NULL: unknown */
     const char *const *inputs;
     const char *const *input_names; /* for the report; NULL: the inputs' own */
     size_t n_inputs;

@@ -4,6 +4,7 @@
 #include "server/base/identifier.h"
 #include "server/base/machine.h"
 #include "server/base/printable.h"
+#include "server/base/training_point.h"
 #include "tests/unit/faults.h"
 #include "tests/unit/suite.h"
 
@@ -169,6 +170,122 @@ START_TEST(a_catalog_has_a_bound)
 }
 END_TEST
 
+/* ---- points of a training ---- */
+
+static const struct {
+    const char *name, *family;
+    int64_t step, seed; /* -1: unknown; both: the name says nothing */
+} points[] = {
+    {"pythia-70m-step1000", "pythia-70m", 1000, -1},
+    {"pythia-70m-seed3@step143000", "pythia-70m", 143000, 3},
+    {"multiberts-seed_0-step_20k", "multiberts", 20000, 0},
+    {"multiberts-seed_3-step_2000k", "multiberts", 2000000, 3},
+    {"multiberts-seed_24", "multiberts", -1, 24},
+    {"checkpoint-1000", "", 1000, -1},
+    {"a-ckpt-5-b", "a-b", 5, -1},
+    {"OLMo-1B-step1000-tokens4B", "OLMo-1B", 1000, -1},
+    {"OLMo-2-stage1-step140000-tokens294B", "OLMo-2-stage1", 140000, -1},
+    {"TinyLlama-1.1B-step-50K-105b", "TinyLlama-1.1B", 50000, -1},
+    {"TinyLlama-1.1B-intermediate-step-1431k-3T", "TinyLlama-1.1B-intermediate", 1431000, -1},
+    {"Step-1M_SEED-7", "", 1000000, 7},
+    {"seed1-step0", "", 0, 1},
+    {"timestep-100", "timestep-100", -1, -1},
+    {"stepfun-3", "stepfun-3", -1, -1},
+    {"step", "step", -1, -1},
+    {"model-step-", "model-step-", -1, -1},
+    {"step-3.5-flash", "step-3.5-flash", -1, -1},
+    {"two-step-model", "two-step-model", -1, -1},
+    {"seed-oss-36b", "seed-oss-36b", -1, -1},
+    {"model-seed-36b", "model-seed-36b", -1, -1},
+    {"model-seed3k", "model-seed3k", -1, -1},
+    {"step1-step2", "step1-step2", -1, -1},
+    {"a-seed1-seed1", "a-seed1-seed1", -1, -1},
+    {"step1000x", "step1000x", -1, -1},
+    {"step1000kk", "step1000kk", -1, -1},
+    {"step1234567890123", "step1234567890123", -1, -1},
+    {"pythia-70m-step1000-untrained-0", "pythia-70m-step1000-untrained-0", -1, -1},
+    {"bert-base-uncased", "bert-base-uncased", -1, -1},
+    {"", "", -1, -1},
+};
+enum { N_POINTS = sizeof points / sizeof *points };
+
+START_TEST(names_say_step_and_seed)
+{
+    hs__training_point found;
+    const bool says = points[_i].step >= 0 || points[_i].seed >= 0;
+    ck_assert_int_eq(hs__training_point_read(points[_i].name, &found), says);
+    ck_assert_str_eq(found.family, points[_i].family);
+    ck_assert_int_eq(found.step, points[_i].step);
+    ck_assert_int_eq(found.seed, points[_i].seed);
+}
+END_TEST
+
+/* Finds the point of a model of the command line. */
+static bool point_find(const char *value, hs__training_point *ret)
+{
+    static hs_catalog_options options;
+    ck_assert_int_eq(hs__catalog_choose(&options, value, NULL), HS_OK);
+    return hs__training_point_find(&options.places[0], ret);
+}
+
+static void state_write(const char *text)
+{
+    FILE *file = fopen("run/trainer_state.json", "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+START_TEST(a_model_has_the_point_of_its_name_then_of_its_place)
+{
+    hs__training_point found;
+    ck_assert_int_eq(system("mkdir -p run/seed2/checkpoint-30"), 0);
+    ck_assert(point_find("EleutherAI/pythia-70m-seed3@step1000", &found));
+    ck_assert(found.step == 1000 && found.seed == 3);
+    ck_assert_str_eq(found.family, "pythia-70m");
+    ck_assert(point_find("mine=EleutherAI/pythia-70m-seed3@step1000", &found));
+    ck_assert(found.step == 1000 && found.seed == 3);
+    ck_assert_str_eq(found.family, "mine");
+    ck_assert(point_find("mine-seed5=run/seed2/checkpoint-30", &found));
+    ck_assert(found.step == 30 && found.seed == 5);
+    ck_assert(!point_find("run", &found));
+    state_write("{\"epoch\": 1.5, \"global_step\": 77}");
+    ck_assert(point_find("run", &found) && found.step == 77 && found.seed == -1);
+    ck_assert(point_find("run-step5=run", &found) && found.step == 5);
+    static const char *const states[] = {"", "{", "[77]", "{\"global_step\": -1}",
+                                         "{\"global_step\": \"77\"}"};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        state_write(unsound[i]);
+        ck_assert(!point_find("run", &found));
+    }
+}
+END_TEST
+
+START_TEST(random_weights_have_no_point)
+{
+    static hs_catalog_options options;
+    hs__training_point found;
+    ck_assert_int_eq(hs__catalog_choose(&options, "a-step5=top", NULL), HS_OK);
+    ck_assert(hs__training_point_find(&options.places[0], &found));
+    ck_assert_int_eq(hs__catalog_untrain(&options, "1", NULL), HS_OK);
+    ck_assert(!hs__training_point_find(&options.places[0], &found));
+}
+END_TEST
+
+START_TEST(revisions_of_one_model_have_names_of_their_own)
+{
+    static const char *const given[] = {"org/a@step1", "org/a@refs/pr/2", "org/a", "org/b@step1",
+                                        "a=org/a@step9"},
+                             *const due[] = {"a-step1", "a-refs-pr-2", "a", "b", "a-step9"};
+    static hs_catalog_options options;
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(hs__catalog_add(&options, given[i], NULL), HS_OK);
+    hs__catalog_tell_apart(&options);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_str_eq(options.places[i].name, due[i]);
+}
+END_TEST
+
 /* ---- the machine ---- */
 
 /* A file of /proc or a control group that cannot be read is passed over. */
@@ -216,6 +333,10 @@ int main(void)
     tcase_add_test(tests, long_names_and_paths_are_cut_or_refused);
     tcase_add_loop_test(tests, places_that_are_none_are_refused, 0, N_UNSOUND);
     tcase_add_test(tests, a_catalog_has_a_bound);
+    tcase_add_loop_test(tests, names_say_step_and_seed, 0, N_POINTS);
+    tcase_add_test(tests, a_model_has_the_point_of_its_name_then_of_its_place);
+    tcase_add_test(tests, random_weights_have_no_point);
+    tcase_add_test(tests, revisions_of_one_model_have_names_of_their_own);
     tcase_add_test(tests, the_machine_is_measured_with_what_can_be_read);
     tcase_add_test(tests, identifiers_differ_also_without_random_bits);
     suite_add_tcase(suite, tests);

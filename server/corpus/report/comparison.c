@@ -8,6 +8,7 @@
 #include "server/base/version.h"
 #include "server/corpus/report/report_value.h"
 #include "server/corpus/report/results.h"
+#include "server/corpus/report/training_curves.h"
 
 #include <errno.h>
 #include <math.h>
@@ -337,6 +338,33 @@ size_t hs__comparison_bytes(const hs__comparison *c)
            c->n_heads * sizeof(ranked);
 }
 
+/* ---- runs of one training ---- */
+
+static void places_find(const hs__comparison *c, hs__curve_place ret[HS__COMPARED_RUNS_MAX])
+{
+    const json_t *provenances[HS__COMPARED_RUNS_MAX];
+    for (size_t r = 0; r < c->n; r++)
+        provenances[r] = c->runs[r].provenance;
+    hs__curve_places_find(provenances, c->n, ret);
+}
+
+void hs__comparison_sort(hs__comparison *c)
+{
+    hs__curve_place places[HS__COMPARED_RUNS_MAX];
+    places_find(c, places);
+    for (size_t r = 1; r < c->n; r++) {
+        const compared_run run = c->runs[r];
+        const hs__curve_place place = places[r];
+        size_t at = r;
+        for (; at > 0 && hs__curve_places_compare(&places[at - 1], &place) > 0; at--) {
+            c->runs[at] = c->runs[at - 1];
+            places[at] = places[at - 1];
+        }
+        c->runs[at] = run;
+        places[at] = place;
+    }
+}
+
 /* ---- what the runs have in common ---- */
 
 /* Indices into each run's layers of those that all runs have. */
@@ -463,6 +491,17 @@ static void options_warn(json_t *warnings, const hs__comparison *c)
     difference_warn(warnings, c, "model.tokenizer", "tokenizer");
 }
 
+/* Warns of runs that curves leave out, because another one has the same step and seed. */
+static void repeats_warn(json_t *warnings, const hs__comparison *c)
+{
+    hs__curve_place places[HS__COMPARED_RUNS_MAX];
+    places_find(c, places);
+    for (size_t r = 0; r < c->n; r++)
+        if (places[r].repeats < c->n)
+            warn(warnings, "Runs %zu and %zu have the same step and seed; curves show run %zu.",
+                 places[r].repeats, r, places[r].repeats);
+}
+
 static json_t *warnings_json(const hs__comparison *c, const common *shared)
 {
     json_t *warnings = json_array();
@@ -478,6 +517,7 @@ static json_t *warnings_json(const hs__comparison *c, const common *shared)
     if (!same_texts)
         warn(warnings, "The runs read different texts, so figures differ for that reason too.");
     options_warn(warnings, c);
+    repeats_warn(warnings, c);
     if (depths_differ(c))
         warn(warnings, "The models have different numbers of layers; %zu layers have the same number in all.",
              shared->n_layers);
@@ -802,6 +842,17 @@ static void members_add(const hs__comparison *c, json_t *to)
     }
 }
 
+/* Adds the curves of trainings, if there are any. */
+static void training_add(const hs__comparison *c, json_t *to)
+{
+    hs__curve_place places[HS__COMPARED_RUNS_MAX];
+    places_find(c, places);
+    json_t *curves = hs__curves_json(to, places);
+    if (json_array_size(curves))
+        json_object_set(to, "training", curves);
+    json_decref(curves);
+}
+
 json_t *hs__comparison_json(const hs__comparison *c)
 {
     const size_t refusals = hs_json_refusals();
@@ -835,6 +886,7 @@ json_t *hs__comparison_json(const hs__comparison *c)
     json_t *syntax = syntax_json(c);
     if (syntax)
         json_object_set_new(json, "syntax", syntax);
+    training_add(c, json);
     return hs_json_whole(json, refusals);
 }
 

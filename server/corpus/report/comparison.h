@@ -36,6 +36,10 @@ HS_MUST_USE hs_status hs__comparison_add(hs__comparison *comparison, const char 
 HS_MUST_USE hs_status hs__comparison_add_file(hs__comparison *comparison, const char *name, int fd,
                                               hs_error *err);
 
+/* Sorts the runs: first those of training curves (training_curves.h), by family, step and seed, then the
+ * others in the order in which they were added. */
+void hs__comparison_sort(hs__comparison *comparison);
+
 /* Returns the memory that the comparison and its JSON take. */
 size_t hs__comparison_bytes(const hs__comparison *comparison);
 

@@ -8,6 +8,7 @@
 #include "server/corpus/counters/signal_noise.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/tables.h"
+#include "server/corpus/report/training_curves.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -517,9 +518,10 @@ static void header_write(const view *v, FILE *out)
     const json_t *warnings = json_object_get(v->json, "warnings");
     fprintf(
         out,
-        "<header><h1>%zu run%s compared</h1><p>Figures of each run at threshold %.6g, in the order given. "
+        "<header><h1>%zu run%s compared</h1><p>Figures of each run at threshold %.6g, in the order given%s. "
         "Made by headscope ",
-        v->n_runs, v->n_runs == 1 ? "" : "s", json_number_value(json_object_get(v->json, "threshold")));
+        v->n_runs, v->n_runs == 1 ? "" : "s", json_number_value(json_object_get(v->json, "threshold")),
+        json_object_get(v->json, "training") ? " or, of one training, by step" : "");
     hs__html_text(out, json_string_value(json_object_get(v->json, "headscope")));
     fputs(".</p>\n", out);
     for (size_t i = 0; i < json_array_size(warnings); i++) {
@@ -528,8 +530,10 @@ static void header_write(const view *v, FILE *out)
         fputs("</p>\n", out);
     }
     runs_write(v, out);
-    fputs("</header>\n<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n"
-          "<li><a href=\"#findings\">Findings</a></li>\n<li><a href=\"#evidence\">Evidence</a></li>\n"
+    fputs("</header>\n<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n", out);
+    if (json_object_get(v->json, "training"))
+        fputs("<li><a href=\"#training\">Steps and seeds</a></li>\n", out);
+    fputs("<li><a href=\"#findings\">Findings</a></li>\n<li><a href=\"#evidence\">Evidence</a></li>\n"
           "<li><a href=\"#totals\">Whole runs</a></li>\n",
           out);
     if (json_object_get(v->json, "syntax"))
@@ -886,9 +890,11 @@ static hs_status body_write(view *v, const hs__read_check *check, FILE *out, hs_
 {
     header_write(v, out);
     fputs("<main>\n", out);
+    hs_status st = hs__curves_write(v->json, out, err);
     findings_write(v, out);
     evidence_write(v, out);
-    hs_status st = totals_write(v, out, err);
+    if (!st)
+        st = totals_write(v, out, err);
     syntax_write(v, out);
     noise_write(v, out);
     if (!st)

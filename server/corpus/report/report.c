@@ -304,6 +304,7 @@ static json_t *model_json(const hs__corpus_results *results)
     member_copy(model, "tokenizer", results->names, "tokenizer");
     member_copy(model, "causal", results->names, "causal");
     member_copy(model, "trained_for", results->names, "trained_for");
+    member_copy(model, "training", results->names, "training");
     return model;
 }
 

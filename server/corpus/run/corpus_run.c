@@ -10,6 +10,7 @@
 #include "model/files/json.h"
 #include "server/base/atomic_files.h"
 #include "server/base/system_errors.h"
+#include "server/base/training_point.h"
 #include "server/corpus/counters/counter.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
@@ -94,6 +95,8 @@ static json_t *names_make(const hs__corpus_job *job)
                               hs_engine_architecture(job->engine)->trained_for, "tokenizer",
                               hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
                               hs_engine_architecture(job->engine)->causal, "inputs", inputs);
+    if (job->training)
+        json_object_set_new(names, "training", hs__training_point_json(job->training));
     return hs_json_whole(names, refusals);
 }
 
