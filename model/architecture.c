@@ -83,10 +83,23 @@ static void read_transposed(const hs_tensor *tensor, size_t row_first, size_t n_
     }
 }
 
+/* Reads n values from value `first` on, group by group. */
+static void read_groups(const hs_tensor *tensor, size_t first, size_t n, float *ret)
+{
+    for (size_t done = 0, at_once; done < n; done += at_once) {
+        const size_t group = (first + done) / tensor->group, within = (first + done) % tensor->group;
+        const size_t rest = tensor->group - within;
+        at_once = n - done < rest ? n - done : rest;
+        read_values(tensor, group * tensor->group_step + within, at_once, ret + done);
+    }
+}
+
 void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret)
 {
     if (tensor->column_step > 0)
         read_transposed(tensor, row_first, n_rows, ret);
+    else if (tensor->group > 0)
+        read_groups(tensor, row_first * tensor->n_columns, n_rows * tensor->n_columns, ret);
     else
         read_values(tensor, row_first * tensor->n_columns, n_rows * tensor->n_columns, ret);
     for (size_t i = 0; tensor->factor != 0 && i < n_rows * tensor->n_columns; i++)

@@ -67,13 +67,17 @@ typedef enum hs_dtype { HS_F32, HS_F16, HS_BF16 } hs_dtype;
  * of rows is a tensor too, so packed q, k and v become three tensors.
  *
  * A matrix may be stored transposed, as GPT-2's are. Then data points to its first element and element (r, c)
- * is column_step * c + r elements further. */
+ * is column_step * c + r elements further.
+ *
+ * Values may lie in groups, as those of heads whose q, k and v are side by side. Then `group` of them are
+ * adjacent, and group_step elements further the next ones begin. */
 typedef struct hs_tensor {
     const void *data;
     size_t n_rows, n_columns;
     hs_dtype dtype;
-    size_t column_step; /* 0: row-major */
-    float factor;       /* of all values when they are read; 0: none */
+    size_t column_step;       /* 0: row-major */
+    size_t group, group_step; /* whole rows of a matrix; 0: all values are adjacent */
+    float factor;             /* of all values when they are read; 0: none */
 } hs_tensor;
 
 /* y = x W' + b; weight is [out][in], bias [1][out]. */
@@ -153,7 +157,7 @@ typedef struct hs_score_bias {
 
 typedef struct hs_layer {
     size_t same_as; /* index of the layer that owns these weights; the layer's own index unless shared */
-    hs_dense query, key, value;   /* [A][H], [B][H], [B][H]; see qkv_by_head */
+    hs_dense query, key, value;   /* [A][H], [B][H], [B][H] */
     hs_dense output;              /* [H][A] */
     hs_norm query_norm, key_norm; /* of each head's q and k before rotation: [1][d], or a row for each head
                                    * of q and of k; see qk_norms_whole */
@@ -384,8 +388,6 @@ typedef struct hs_architecture {
     bool qk_normed;            /* of families whose config says so: layers have query_norm and key_norm */
     float *qk_gammas;    /* of queries and keys, where each head has a tensor of its own; owned; or NULL */
     bool qk_norms_whole; /* query_norm and key_norm are [1][A] and [1][B], of all heads' columns as one row */
-    bool qkv_by_head; /* query, key and value are parts of rows that are ordered [key-value heads][G + 2][d]:
-                       * q of the G heads that share k and v, then these */
     hs_rotary rotary;
     hs_activation activation;
     bool gated; /* of families whose config says so: the feed-forward part has a gate */

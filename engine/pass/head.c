@@ -91,12 +91,6 @@ void hs__operands_place(const hs_engine *engine, size_t block, size_t index, flo
         head->q = qkv + index * D;
         head->k = memory + shared * D;
         head->v = head->k + B;
-    } else if (engine->architecture->qkv_by_head) {
-        const size_t n_queries = engine->shape.n_heads / hs_shape_kv_heads(&engine->shape);
-        float *group = qkv + shared * (n_queries + 2) * D;
-        head->q = group + index % n_queries * D;
-        head->k = group + n_queries * D;
-        head->v = head->k + D;
     } else {
         head->q = qkv + index * D;
         head->k = qkv + A + shared * D;

@@ -803,19 +803,16 @@ hs_status hs__weights_init(hs_engine *engine, hs_error *err)
     if (engine->architecture->score_cap > 0 &&
         (engine->relative.n_rows > 0 || is_biased(engine->architecture)))
         return hs_fail(err, HS_UNSUPPORTED, "caps of scores that have addends");
-    if (engine->architecture->qk_norms_whole && engine->architecture->qkv_by_head)
-        return hs_fail(err, HS_UNSUPPORTED, "one norm of all queries where queries are beside keys");
     if (engine->architecture->parallel_residual && !engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a parallel residual where norms are behind the blocks");
     if (engine->architecture->convolution.width > 0 && engine->architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
     if (engine->architecture->crosses &&
         (engine->relative.n_rows > 0 || engine->architecture->parallel_residual ||
-         engine->architecture->convolution.width > 0 || engine->architecture->qkv_by_head ||
-         engine->architecture->qk_norms_whole))
+         engine->architecture->convolution.width > 0 || engine->architecture->qk_norms_whole))
         return hs_fail(err, HS_UNSUPPORTED,
-                       "cross attention with relative positions, a convolution, a parallel residual, "
-                       "queries beside keys or one norm of all queries");
+                       "cross attention with relative positions, a convolution, a parallel residual or one "
+                       "norm of all queries");
     if (!engine->measured)
         block_fill(engine);
     st = products_pack(engine, err);

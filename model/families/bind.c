@@ -204,12 +204,12 @@ static hs_tensor rows_of(const hs_tensor *whole, size_t first, size_t n_rows)
 {
     const size_t value_bytes = whole->dtype == HS_F32 ? 4 : 2;
     const size_t row_step = whole->column_step > 0 ? 1 : whole->n_columns;
-    return (hs_tensor){(const char *)whole->data + first * row_step * value_bytes,
-                       n_rows,
-                       whole->n_columns,
-                       whole->dtype,
-                       whole->column_step,
-                       whole->factor};
+    return (hs_tensor){.data = (const char *)whole->data + first * row_step * value_bytes,
+                       .n_rows = n_rows,
+                       .n_columns = whole->n_columns,
+                       .dtype = whole->dtype,
+                       .column_step = whole->column_step,
+                       .factor = whole->factor};
 }
 
 static hs_tensor columns_of(const hs_tensor *whole, size_t first, size_t n_columns)
@@ -256,6 +256,23 @@ static void bind_matrix(binder *b, bool transposed, size_t n_out, size_t n_in, h
                                   .column_step = n_out};
 }
 
+/* Returns n outputs of a packed weight or bias, which is in so many groups. `first` of them lie before these.
+ */
+static hs_dense part_of(const hs_dense *whole, size_t first, size_t n, size_t n_groups)
+{
+    const hs_tensor *weight = &whole->weight;
+    hs_dense part = {.weight = rows_of(weight, first / n_groups, n)};
+    if (whole->bias.data)
+        part.bias = columns_of(&whole->bias, first / n_groups, n);
+    if (n_groups > 1) {
+        part.weight.group = n / n_groups * weight->n_columns;
+        part.weight.group_step = weight->n_rows / n_groups * weight->n_columns;
+        part.bias.group = n / n_groups;
+        part.bias.group_step = weight->n_rows / n_groups;
+    }
+    return part;
+}
+
 static void bind_dense(binder *b, const hs__module *module, const hs_architecture *architecture,
                        hs_layer *layer)
 {
@@ -268,11 +285,9 @@ static void bind_dense(binder *b, const hs__module *module, const hs_architectur
     if (hs__module_is_biased(module, b->layout, architecture))
         bind(b, "bias", NULL, 0, n_out, &whole.bias);
     for (size_t i = 0; i < n_parts && !b->status; i++) {
-        hs_dense *part = dense_of(layer, module->parts[i]);
         const size_t n = outputs_of(shape, module->parts[i]);
-        part->weight = rows_of(&whole.weight, first, n);
-        if (whole.bias.data)
-            part->bias = columns_of(&whole.bias, first, n);
+        *dense_of(layer, module->parts[i]) =
+            part_of(&whole, first, n, module->grouped ? hs_shape_kv_heads(shape) : 1);
         first += n;
     }
 }

@@ -19,7 +19,8 @@ static const hs__shape_keys keys = {
 static const hs__module modules[] = {
     {.name = "self_attention.query_key_value",
      .parts = {HS__QUERY, HS__KEY, HS__VALUE},
-     .bias = HS__IF_ATTENTION_BIASED},
+     .bias = HS__IF_ATTENTION_BIASED,
+     .grouped = true},
     {.name = "self_attention.dense", .parts = {HS__OUTPUT}, .bias = HS__IF_OUTPUT_BIASED},
     {.name = "ln_attn", .parts = {HS__ATTENTION_NORM}, .condition = HS__IF_NORMS_APART},
     {.name = "ln_mlp", .parts = {HS__FFN_NORM}, .condition = HS__IF_NORMS_APART},
@@ -88,7 +89,6 @@ static void configure(hs__config *config, hs_architecture *architecture)
     configure_heads(config, is_newer, &architecture->shape);
     configure_blocks(config, is_newer, architecture);
     architecture->norms_before = true;
-    architecture->qkv_by_head = true;
     architecture->attention_biased = architecture->output_biased = architecture->ffn_biased =
         hs__config_flag_or(config, "bias", false);
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);

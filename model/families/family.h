@@ -162,6 +162,8 @@ typedef struct hs__module {
     hs__weight parts[4]; /* in the order of the rows; HS__END after the last */
     hs__bias bias;
     bool transposed;    /* stored [in][out] */
+    bool grouped;       /* rows are ordered [key-value heads][G + 2][d]: q of the G heads that share k and v,
+                         * then these */
     size_t first_layer; /* layers before this one do not have the module */
     bool crosses;       /* of a decoder's cross attention, or behind it */
     hs__condition condition;

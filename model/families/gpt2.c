@@ -78,7 +78,7 @@ const hs__family hs__family_gpt2 = {
 /* ---- GPT-BigCode ---- */
 
 static const hs__module bigcode_modules[] = {
-    {.name = "attn.c_attn", .parts = {HS__QUERY, HS__KEY, HS__VALUE}},
+    {.name = "attn.c_attn", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .grouped = true},
     {.name = "attn.c_proj", .parts = {HS__OUTPUT}},
     {.name = "ln_1", .parts = {HS__ATTENTION_NORM}},
     {.name = "mlp.c_fc", .parts = {HS__FFN_IN}},
@@ -101,8 +101,6 @@ static void configure_bigcode(hs__config *config, hs_architecture *architecture)
 {
     if (hs__config_flag_or(config, "multi_query", true))
         architecture->shape.n_kv_heads = 1;
-    else
-        architecture->qkv_by_head = true;
     configure_scores(config, architecture);
     configure_layers(config, HS_GELU_TANH, architecture);
 }

@@ -11,7 +11,7 @@ static const hs__shape_keys keys = {
 };
 
 static const hs__module modules[] = {
-    {.name = "attention.query_key_value", .parts = {HS__QUERY, HS__KEY, HS__VALUE}},
+    {.name = "attention.query_key_value", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .grouped = true},
     {.name = "attention.dense", .parts = {HS__OUTPUT}},
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
     {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
@@ -39,7 +39,6 @@ static void configure(hs__config *config, hs_architecture *architecture)
                        "head_dim")) /* transformers would rotate by it heads of the width that follows */
         hs__config_size(config, "head_dim", architecture->shape.head_width, architecture->shape.head_width);
     architecture->norms_before = true;
-    architecture->qkv_by_head = true;
     architecture->parallel_residual = hs__config_flag_or(config, "use_parallel_residual", true);
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-5);
     architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
@@ -140,7 +139,7 @@ static const hs__shape_keys bloom_keys[] = {
     BLOOM_KEYS("n_head", "hidden_size"), BLOOM_KEYS("num_attention_heads", "hidden_size")};
 
 static const hs__module bloom_modules[] = {
-    {.name = "self_attention.query_key_value", .parts = {HS__QUERY, HS__KEY, HS__VALUE}},
+    {.name = "self_attention.query_key_value", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .grouped = true},
     {.name = "self_attention.dense", .parts = {HS__OUTPUT}},
     {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
     {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
@@ -167,7 +166,6 @@ static void configure_bloom(hs__config *config, hs_architecture *architecture)
     if (!architecture->causal)
         hs__config_refuse(config, "is_causal must be true");
     architecture->norms_before = true;
-    architecture->qkv_by_head = true;
     architecture->alibi = true;
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
     architecture->activation = HS_GELU_TANH;

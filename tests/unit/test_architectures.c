@@ -795,13 +795,6 @@ static hs_architecture architecture_caps_and_alibi(void)
     return architecture;
 }
 
-static hs_architecture architecture_whole_norms_by_head(void)
-{
-    hs_architecture architecture = architecture_norms_of_updates();
-    architecture.qkv_by_head = true;
-    return architecture;
-}
-
 static hs_architecture architecture_parallel_norms_after(void)
 {
     hs_architecture architecture = architecture_plain();
@@ -827,7 +820,6 @@ static const struct {
     {architecture_relative_narrow, "relative positions with heads that are not as wide as the state"},
     {architecture_norms_of_updates_after, "norms of what is added where norms are behind the blocks"},
     {architecture_caps_and_alibi, "caps of scores that have addends"},
-    {architecture_whole_norms_by_head, "one norm of all queries where queries are beside keys"},
     {architecture_parallel_norms_after, "a parallel residual where norms are behind the blocks"},
     {architecture_convolution_norms_before, "a convolution where norms are before the blocks"},
     {architecture_decoder_parallel, "cross attention with relative positions, a convolution, a parallel "},

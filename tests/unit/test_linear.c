@@ -61,7 +61,8 @@ START_TEST(no_bit_depends_on_caches_or_threads)
 {
     static const size_t caches[] = {128 << 10, 1 << 20, 2 << 20, 64 << 20};
     subject s = {numbers_make(N_OUT * N_IN), numbers_make(N_OUT), numbers_make(ROWS * STEP), NULL};
-    const hs_dense dense = {{s.weights, N_OUT, N_IN, HS_F32, 0, 0}, {s.biases, 1, N_OUT, HS_F32, 0, 0}};
+    const hs_dense dense = {{.data = s.weights, .n_rows = N_OUT, .n_columns = N_IN, .dtype = HS_F32},
+                            {.data = s.biases, .n_rows = 1, .n_columns = N_OUT, .dtype = HS_F32}};
     const hs__kernels *kernels;
     s.part = &dense;
     for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
@@ -82,7 +83,8 @@ END_TEST
 START_TEST(small_caches_cut_rows)
 {
     subject s = {numbers_make(N_OUT * N_IN), numbers_make(N_OUT), numbers_make(ROWS * STEP), NULL};
-    const hs_dense dense = {{s.weights, N_OUT, N_IN, HS_F32, 0, 0}, {s.biases, 1, N_OUT, HS_F32, 0, 0}};
+    const hs_dense dense = {{.data = s.weights, .n_rows = N_OUT, .n_columns = N_IN, .dtype = HS_F32},
+                            {.data = s.biases, .n_rows = 1, .n_columns = N_OUT, .dtype = HS_F32}};
     const hs_dense *part = &dense;
     hs__linear *small = NULL, *large = NULL;
     hs_error err = {0};
@@ -102,7 +104,7 @@ START_TEST(every_task_has_rows)
 {
     enum { N_DEEP = 65536 }; /* a part of one row is more than half of a small cache */
     float *weights = numbers_make(N_DEEP);
-    const hs_dense dense = {.weight = {weights, 1, N_DEEP, HS_F32, 0, 0}};
+    const hs_dense dense = {.weight = {.data = weights, .n_rows = 1, .n_columns = N_DEEP, .dtype = HS_F32}};
     const hs_dense *part = &dense;
     const hs__linear_source source = {.parts = &part, .n_parts = 1, .cache_bytes = 128 << 10};
     float *x = numbers_make(2 * (size_t)N_DEEP), y[2];

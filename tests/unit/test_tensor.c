@@ -46,7 +46,7 @@ static void check_every_pattern(hs_dtype dtype, int exponent_bits, size_t offset
         uint16_t pattern = (uint16_t)i;
         memcpy(patterns + offset + 2 * i, &pattern, 2);
     }
-    const hs_tensor tensor = {patterns + offset, 256, 256, dtype, 0, 0};
+    const hs_tensor tensor = {.data = patterns + offset, .n_rows = 256, .n_columns = 256, .dtype = dtype};
     hs_tensor_read(&tensor, 0, 256, values);
     for (uint32_t i = 0; i < N_PATTERNS; i++) {
         double expected = value_of(i, exponent_bits);
@@ -76,7 +76,7 @@ START_TEST(f32_is_copied_at_any_alignment)
     for (size_t i = 0; i < 12; i++)
         expected[i] = 1.0F / (float)(i + 1);
     memcpy(patterns + _i, expected, sizeof expected);
-    const hs_tensor tensor = {patterns + _i, 4, 3, HS_F32, 0, 0};
+    const hs_tensor tensor = {.data = patterns + _i, .n_rows = 4, .n_columns = 3, .dtype = HS_F32};
     hs_tensor_read(&tensor, 0, 4, values);
     ck_assert_mem_eq(values, expected, sizeof expected);
 }
@@ -85,7 +85,7 @@ END_TEST
 START_TEST(rows_are_read_one_by_one_or_together)
 {
     const hs_dtype dtypes[] = {HS_F32, HS_F16, HS_BF16};
-    const hs_tensor tensor = {patterns + 1, 11, 7, dtypes[_i], 0, 0};
+    const hs_tensor tensor = {.data = patterns + 1, .n_rows = 11, .n_columns = 7, .dtype = dtypes[_i]};
     float whole[77], row[7];
     for (size_t i = 0; i < 4 * 77 + 1; i++)
         patterns[i] = (unsigned char)(i * 37 % 120); /* no NaN in any dtype, so that memory can be compared */
@@ -103,10 +103,28 @@ END_TEST
 START_TEST(transposed_and_scaled_rows_are_read)
 {
     const float stored[3][5] = {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}, {11, 12, 13, 14, 15}};
-    const hs_tensor tensor = {&stored[0][1], 4, 3, HS_F32, 5, 2}; /* columns 1 to 4 as rows, doubled */
+    const hs_tensor tensor = {.data = &stored[0][1], /* columns 1 to 4 as rows, doubled */
+                              .n_rows = 4,
+                              .n_columns = 3,
+                              .dtype = HS_F32,
+                              .column_step = 5,
+                              .factor = 2};
     const float expected[6] = {6, 16, 26, 8, 18, 28};
     float rows[6];
     hs_tensor_read(&tensor, 1, 2, rows);
+    ck_assert_mem_eq(rows, expected, sizeof rows);
+}
+END_TEST
+
+/* Rows 1 to 3 of four, in groups of two, whose next one begins three rows further. */
+START_TEST(rows_in_groups_are_read)
+{
+    const float stored[5][2] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}};
+    const hs_tensor tensor = {
+        .data = stored, .n_rows = 4, .n_columns = 2, .dtype = HS_F32, .group = 4, .group_step = 6};
+    const float expected[6] = {3, 4, 7, 8, 9, 10};
+    float rows[6];
+    hs_tensor_read(&tensor, 1, 3, rows);
     ck_assert_mem_eq(rows, expected, sizeof rows);
 }
 END_TEST
@@ -116,6 +134,7 @@ int main(void)
     TCase *tests = tcase_create("tensor");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, transposed_and_scaled_rows_are_read);
+    tcase_add_test(tests, rows_in_groups_are_read);
     tcase_add_loop_test(tests, f16_every_pattern_is_exact, 0, 4);
     tcase_add_loop_test(tests, bf16_every_pattern_is_exact, 0, 4);
     tcase_add_loop_test(tests, f32_is_copied_at_any_alignment, 0, 8);
