@@ -388,7 +388,10 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
             continue;
         enter_layer(b, number, module->name);
         hs_norm *norm = norm_of(module, layer);
-        if (norm && module->numbered)
+        if (module->bias_alone)
+            bind(b, module->bias_alone, NULL, 0, outputs_of(&architecture->shape, module->parts[0]),
+                 &dense_of(layer, module->parts[0])->bias);
+        else if (norm && module->numbered)
             gather_norms(b, module, index, number, architecture, norm);
         else if (norm)
             bind_norm_rows(b, module->by_head ? hs__module_heads(module, &architecture->shape) : 0,

@@ -20,6 +20,7 @@
     X(nomic_bert)                                                                                            \
     X(modernbert)                                                                                            \
     X(esm)                                                                                                   \
+    X(deberta)                                                                                               \
     X(deberta_v2)                                                                                            \
     X(eurobert)                                                                                              \
     X(gpt2)                                                                                                  \
@@ -89,7 +90,6 @@ static const struct {
      "a folder of its own, which transformers makes: "
      "EncoderDecoderModel.from_pretrained(\"DIR\").encoder.save_pretrained(\"OUT\"); then --model OUT "
      "--tokenizer DIR"},
-    {"deberta", "this is DeBERTa's first version; DeBERTa-v2 and v3 open, such as microsoft/deberta-v3-base"},
 };
 
 static void refuse_type(hs__config *config, const char *type)

@@ -161,7 +161,9 @@ typedef struct hs__module {
     const char *name;
     hs__weight parts[4]; /* in the order of the rows; HS__END after the last */
     hs__bias bias;
-    bool transposed;    /* stored [in][out] */
+    const char *bias_alone; /* the module has no more than this bias of its part, a parameter of this name. It
+                             * stands behind the module with the part's weight */
+    bool transposed;        /* stored [in][out] */
     bool grouped;       /* rows are ordered [key-value heads][G + 2][d]: q of the G heads that share k and v,
                          * then these */
     size_t first_layer; /* layers before this one do not have the module */

@@ -153,6 +153,8 @@ static size_t n_numbered(const hs_architecture *architecture)
 /* Returns true if the module has this parameter, by its newer or its older name. */
 static bool is_of(const tensor_names *names, const hs__module *module, const char *parameter)
 {
+    if (module->bias_alone)
+        return strcmp(parameter, module->bias_alone) == 0;
     if (strcmp(parameter, "weight") == 0 || (is_norm(module) && strcmp(parameter, "gamma") == 0))
         return true;
     return hs__module_is_biased(module, names->layout, names->architecture) &&

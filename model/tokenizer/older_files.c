@@ -1,7 +1,8 @@
 /* older_files.c - reads folders without tokenizer.json. A vocabulary and the class of the tokenizer become
  * the tokenizer.json that HuggingFace's transformers 5 saves for them. Where its version 5 has lost a part of
- * a class, the part is that of version 4: ALBERT's penalties, DeBERTa's table of characters, the space before
- * RoBERTa's mask, MPNet's types. */
+ * a class, the part is that of version 4: ALBERT's penalties, the table of characters of DeBERTa-v2, the
+ * space before the masks of RoBERTa and DeBERTa, MPNet's types, the one separator and the types of DeBERTa's
+ * pairs. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include "model/tokenizer/unicode.h"
@@ -54,6 +55,7 @@ typedef struct old_class {
     bool pairs_joined;    /* nothing separates the texts of a pair */
     bool may_lack_end;    /* a null for end_key means that nothing ends a text */
     bool in_python;       /* transformers has it in Python: added tokens are found in the given text */
+    bool trims_offsets;   /* tokens leave out the white space around them, as trim_offsets says */
     bool bare;            /* texts alone, unless add_bos_token and add_eos_token put tokens around them */
     hs__byte_pairs pairs; /* for classes with merges.txt */
     hs__piece_pairs piece_pairs; /* for classes with tokenizer.model */
@@ -579,10 +581,9 @@ static hs_status put_post_processor(const old_class *class, hs__description *d, 
         st = find_end(class, d, &sep, err);
     if (st)
         return st;
-    json_t *post = class->read == read_byte_pairs
-                       ? json_pack("{s:s, s:[s], s:[s], s:b}", "type", "RobertaProcessing", "cls", cls, "sep",
-                                   sep, "add_prefix_space", 0)
-                       : template_of(class, cls, sep);
+    json_t *post = class->trims_offsets ? json_pack("{s:s, s:[s], s:[s], s:b}", "type", "RobertaProcessing",
+                                                    "cls", cls, "sep", sep, "add_prefix_space", 0)
+                                        : template_of(class, cls, sep);
     return json_object_set_new(d->json, "post_processor", post) ? no_memory(err) : HS_OK;
 }
 
@@ -600,8 +601,13 @@ static const old_class classes[] = {
     {"RobertaTokenizer",
      {"roberta", "roberta-prelayernorm", "data2vec-text"},
      FAIRSEQ_NAMES,
+     .read = read_byte_pairs,
+     .trims_offsets = true},
+    {"BartTokenizer", {"bart"}, FAIRSEQ_NAMES, .read = read_byte_pairs, .trims_offsets = true},
+    {"DebertaTokenizer",
+     {"deberta"},
+     {"[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", true},
      .read = read_byte_pairs},
-    {"BartTokenizer", {"bart"}, FAIRSEQ_NAMES, .read = read_byte_pairs},
     {"GPT2Tokenizer",
      {"gpt2", "gpt_neo", "gptj", "opt", "phi", "starcoder2"},
      GPT2_NAMES,

@@ -13,6 +13,7 @@ import checkpoint  # noqa: E402
 import encoder  # noqa: E402
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
+import family_deberta  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
@@ -33,7 +34,8 @@ LABELS = {"0": "gut", "1": "плохо", "2": "中立的", "3": "\"a\\b\n"}
 FAMILIES = {
     "bert": (family_bert, {}), "distilbert": (family_bert, dict(distil=True, prefix="distilbert.")),
     "roberta": (family_roberta, dict(types=2)), "electra": (family_electra, {}), "albert": (family_albert, {}),
-    "mpnet": (family_mpnet, {}), "deberta": (family_deberta_v2, dict(conv=3)), "esm": (family_esm, {}),
+    "mpnet": (family_mpnet, {}), "first_deberta": (family_deberta, {}), "deberta": (family_deberta_v2, dict(conv=3)),
+    "esm": (family_esm, {}),
     "modernbert": (family_modernbert, {}), "nomic": (family_nomic_bert, {}),
     "gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "falcon": (family_falcon, {}), "llama": (family_llama, {}),
     "eurobert": (family_llama, dict(kind="eurobert")),

@@ -24,6 +24,7 @@ import family_bart  # noqa: E402
 import family_bert  # noqa: E402
 import family_bloom  # noqa: E402
 import family_cohere  # noqa: E402
+import family_deberta  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
@@ -47,7 +48,7 @@ HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
-            "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt,
+            "deberta": family_deberta, "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt,
             "gpt_neo": family_gpt_neo, "bloom": family_bloom, "falcon": family_falcon,
             "llama": family_llama, "gemma": family_gemma, "cohere": family_cohere,
             "t5": family_t5, "bart": family_bart}
@@ -222,13 +223,13 @@ def test_a_modernbert_text_of_8192_tokens(start_server, tmp_path):
             assert not np.triu(rows, 9).any() and not np.tril(rows, -9).any()
 
 
-@pytest.mark.parametrize("variant", family_deberta_v2.VARIANTS)
-def test_addends_of_scores(folder_of, tmp_path, variant):
-    folder = folder_of("deberta-v2", variant)
+@pytest.mark.parametrize("family, variant", [model for model in MODELS if model[0].startswith("deberta")])
+def test_addends_of_scores(folder_of, tmp_path, family, variant):
+    folder = folder_of(family, variant)
     given = DEBERTA_ADDENDS.get(variant, ["c2c", "c2p", "p2c"])
     names = ["scores", *(f"scores_{kind}" for kind in given)]
     answer = analyze(folder, tmp_path / "answer.npz", "paragraph", "--outputs", ",".join(names))
-    addends = family_deberta_v2.forward(folder, answer["input_ids"], answer["token_type_ids"]).addends
+    addends = FAMILIES[family].forward(folder, answer["input_ids"], answer["token_type_ids"]).addends
     total = sum(addends.values())
     assert_close(answer["scores"], total, 1e-5 * np.abs(total).max())
     for kind in given:

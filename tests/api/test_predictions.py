@@ -12,6 +12,7 @@ from conftest import served_models
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
+import family_deberta  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
@@ -39,6 +40,7 @@ CHECKPOINTS = {
     "nomic_two_biases": (family_nomic_bert, dict(prefix="nomic_bert."), dict(biases=2)),
     "modernbert": (family_modernbert, dict(), dict()),
     "esm": (family_esm, dict(), dict(tied=False)),
+    "first_deberta": (family_deberta, dict(), dict()),
     "deberta": (family_deberta_v2, dict(conv=3), dict()),
     "deberta_legacy": (family_deberta_v2, dict(), dict(legacy=True, tied=False)),
 }
@@ -182,7 +184,7 @@ def predict(headscope, folder):
                           input=TEXT, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKPOINTS if name != "deberta"])
+@pytest.mark.parametrize("name", [name for name in CHECKPOINTS if name not in ("deberta", "first_deberta")])
 def test_a_decoder_of_its_own_that_is_missing(headscope, folders, tmp_path, name):
     """tie_word_embeddings: false says that the decoder is not the word embedding, nor its bias that of the head: transformers
     would take random ones. The model opens without predictions."""

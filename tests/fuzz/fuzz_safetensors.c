@@ -74,6 +74,10 @@ static const char *const configs[] = {
     "{\"model_type\":\"deberta-v2\",\"relative_attention\":true,\"position_buckets\":2,\"pos_att_type\":"
     "\"c2p|p2c\","
     "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3," SIZES("3", "1"),
+    "{\"model_type\":\"deberta\",\"relative_attention\":true,\"pos_att_type\":\"c2p|p2c\",\"position_biased_"
+    "input\":"
+    "false,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"hidden_size\":2,\"intermediate_size\":1,"
+    "\"vocab_size\":2,\"max_position_embeddings\":3}",
     "{\"model_type\":\"t5\",\"feed_forward_proj\":\"gated-gelu\",\"relative_attention_num_buckets\":4,"
     "\"num_layers\":1,\"num_heads\":1,\"d_model\":2,\"d_kv\":1,\"d_ff\":1,\"vocab_size\":4}",
     "{\"model_type\":\"mbart\",\"encoder_layers\":1,\"encoder_attention_heads\":1,\"d_model\":2,"

@@ -24,6 +24,7 @@ HEADS = {
                    "cls.predictions", None),
     "modernbert": ("head.dense", "head.norm", "decoder", "decoder", "gelu"),
 }
+HEADS |= {kind.replace("-v2", ""): names for kind, names in HEADS.items() if kind.startswith("deberta")}
 UNBIASED = {"modernbert"}  # in dense and norm
 LAST_NORMS = {"modernbert": "model.final_norm", "esm": "esm.encoder.emb_layer_norm_after"}
 

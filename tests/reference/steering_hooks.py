@@ -27,6 +27,7 @@ PARTS = {
     "bert": ("encoder.layer", None),
     "roberta-prelayernorm": ("encoder.layer", "LayerNorm"),
     "modernbert": ("layers", "final_norm"),
+    "deberta": ("encoder.layer", None),
     "deberta-v2": ("encoder.layer", None),
     "gpt2": ("h", "ln_f"),
     "gpt_neox": ("layers", "final_layer_norm"),
@@ -64,7 +65,7 @@ def steer(stack, family, change):
             return (inputs[0] + change(-1), *inputs[1:]), named
         return inputs, {**named, "hidden_states": named["hidden_states"] + change(-1)}
 
-    if family == "deberta-v2":
+    if family.startswith("deberta"):
         stack.embeddings.register_forward_hook(after(-1))
     else:
         layers[0].register_forward_pre_hook(before, with_kwargs=True)

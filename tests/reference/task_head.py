@@ -16,7 +16,7 @@ SEQUENCE = {
     "mpnet": ("classifier.dense", "tanh", "classifier.out_proj"),
     "esm": ("classifier.dense", "tanh", "classifier.out_proj"),
     "electra": ("classifier.dense", "gelu", "classifier.out_proj"),
-    "deberta-v2": ("pooler.dense", "gelu", "classifier"),
+    **dict.fromkeys(("deberta", "deberta-v2"), ("pooler.dense", "gelu", "classifier")),
     "modernbert": ("head.dense", "gelu", "classifier"),
     "eurobert": ("dense", "gelu", "classifier"),
     **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "opt", "gpt_neox", "falcon", "llama", "smollm3", "mistral", "qwen2", "qwen3", "phi3", "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text",

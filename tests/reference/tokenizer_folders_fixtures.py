@@ -104,11 +104,11 @@ def with_piece(model, text, score):
     return proto.SerializeToString()
 
 
-def byte_pairs():
+def byte_pairs(special):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.train_from_iterator(corpus(60), trainers.BpeTrainer(
-        vocab_size=700, special_tokens=FAIRSEQ, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+        vocab_size=700, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     model = json.loads(tokenizer.to_str())["model"]
     merges = "".join(" ".join(pair) + "\n" for pair in model["merges"])
     return {"vocab.json": json.dumps(model["vocab"]), "merges.txt": "#version: 0.2\n" + merges}
@@ -133,7 +133,8 @@ ALBERT = with_piece(sentencepiece_model(
 DEBERTA = sentencepiece_model("nmt_nfkc", pad_id=0, unk_id=3, bos_id=1, eos_id=2, pad_piece="[PAD]",
                               unk_piece="[UNK]", bos_piece="[CLS]", eos_piece="[SEP]")
 T5 = sentencepiece_model("nmt_nfkc", pad_id=0, eos_id=1, unk_id=2, bos_id=-1, user_defined_symbols="<ent>")
-PAIRS = byte_pairs()
+PAIRS = byte_pairs(FAIRSEQ)
+FIRST_DEBERTA = byte_pairs(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"])
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words()]
 FOLDERS = [
     ("xlm-roberta", {"sentencepiece.bpe.model": PLAIN}, None),
@@ -162,6 +163,8 @@ FOLDERS = [
     ("t5", {"spiece.model": T5}, None),
     ("mt5", {"spiece.model": T5}, {"tokenizer_class": "T5Tokenizer", "extra_ids": 2}),
     ("xlm-roberta", {"sentencepiece.bpe.model": PLAIN}, {"add_prefix_space": False}),
+    ("deberta", FIRST_DEBERTA, {"do_lower_case": False, "vocab_type": "gpt2"}),
+    ("deberta", {**FIRST_DEBERTA, "added_tokens.json": {"<ent>": 700, "[NEW]": 701}}, {"add_prefix_space": True}),
 ]
 PROTEINS = "<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X B U Z O . - <null_1> <mask>".split()
 ESM = ("esm", {"vocab.txt": "\n".join(PROTEINS), "special_tokens_map.json": {
@@ -185,8 +188,12 @@ def opened(folder):
 
 
 def completed(folder):
-    """The tokenizer of transformers 5.24, with what 4.57.1 had and it has not: DeBERTa's table of characters, ALBERT's
-    penalty of pieces like "1,", the space that RoBERTa's mask takes in, MPNet's types of pairs."""
+    """The tokenizer of transformers 5.24, with what 4.57.1 had and it has not:
+
+    - the table of characters of DeBERTa-v2
+    - ALBERT's penalty of pieces like "1,"
+    - the space that the masks of RoBERTa and DeBERTa take in
+    - the types of MPNet's and DeBERTa's pairs, and the one separator of DeBERTa's"""
     type, files, config = folder
     file = json.loads(opened(folder).backend_tokenizer.to_str())
     if type == "deberta-v2":
@@ -198,12 +205,15 @@ def completed(folder):
         file["model"]["vocab"] = [[piece, score - 100 if re.search(r"\d,$", piece) else score] for piece, score in file["model"]["vocab"]]
     elif type == "roberta":
         next(token for token in file["added_tokens"] if token["content"] == "<mask>")["lstrip"] = True
-    elif type == "mpnet":
+    elif type in ("mpnet", "deberta"):
         ids = {token["content"]: token["id"] for token in file["added_tokens"]}
-        file["post_processor"] = template("<s>", "</s>", ids)
-        file["post_processor"]["pair"] = [*template("<s>", "</s>", ids)["single"], *(
+        cls, sep, n_between = ("<s>", "</s>", 2) if type == "mpnet" else ("[CLS]", "[SEP]", 1)
+        file["post_processor"] = template(cls, sep, ids)
+        file["post_processor"]["pair"] = [*file["post_processor"]["single"], *(
             {kind: {"id": name, "type_id": type}} for kind, name, type in (
-                ("SpecialToken", "</s>", 0), ("Sequence", "B", 1), ("SpecialToken", "</s>", 1)))]
+                *[("SpecialToken", sep, 0)] * (n_between - 1), ("Sequence", "B", 1), ("SpecialToken", sep, 1)))]
+    if type == "deberta":
+        next(token for token in file["added_tokens"] if token["content"] == "[MASK]")["lstrip"] = True
     return Tokenizer.from_str(json.dumps(file))
 
 

@@ -541,7 +541,8 @@ START_TEST(esm_rotation_base)
 }
 END_TEST
 
-#define DEBERTA(more) "{\"model_type\":\"deberta-v2\"," BERT_SIZES more "}"
+#define DEBERTA(more)       "{\"model_type\":\"deberta-v2\"," BERT_SIZES more "}"
+#define FIRST_DEBERTA(more) "{\"model_type\":\"deberta\"," BERT_SIZES more "}"
 
 /* v3's keys as they are published, at other sizes. */
 START_TEST(deberta_keys)
@@ -589,6 +590,24 @@ START_TEST(deberta_of_few_positions)
     accept(DEBERTA(",\"relative_attention\":true,\"position_buckets\":80,\"pos_att_type\":[\"c2p\"]"));
     ck_assert_uint_eq(architecture.relative.span, 80);
     ck_assert_uint_eq(architecture.relative.n_distances, 40);
+}
+END_TEST
+
+/* The first version's scale counts what pos_att_type lists, once more if it is listed again. */
+START_TEST(keys_of_the_first_deberta)
+{
+    accept(FIRST_DEBERTA(",\"relative_attention\":true,\"pos_att_type\":\"c2p|p2c\",\"position_buckets\":16,"
+                         "\"share_att_key\":true,\"position_biased_input\":false,\"talking_head\":false"));
+    const hs_relative *relative = &architecture.relative;
+    ck_assert(relative->c2p && relative->p2c && !relative->shared && !relative->is_normed);
+    ck_assert_uint_eq(relative->n_addends, 3);
+    ck_assert_uint_eq(relative->span, 40);
+    ck_assert_uint_eq(relative->n_buckets, 0);
+    ck_assert(architecture.embedding.unpositioned && architecture.norm_eps == 1e-7F);
+    accept(FIRST_DEBERTA(",\"pos_att_type\":[\"p2c\",\"p2c\"],\"max_relative_positions\":9"));
+    ck_assert(!relative->c2p && !relative->p2c);
+    ck_assert_uint_eq(relative->n_addends, 3);
+    ck_assert_uint_eq(relative->span, 9);
 }
 END_TEST
 
@@ -648,8 +667,6 @@ static const struct {
     {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "model_type \"xlnet\" is not supported"},
     {"{\"model_type\":\"encoder-decoder\",\"encoder\":{},\"decoder\":{}}",
      "model_type \"encoder-decoder\" is not supported: it joins two models"},
-    {"{\"model_type\":\"deberta\"," BERT_SIZES "}",
-     "\"deberta\" is not supported: this is DeBERTa's first version"},
     {"{\"model_type\":\"bart\"," BERT_SIZES "}", "encoder_layers is missing"},
     {"{\"model_type\":\"marian\",\"share_encoder_decoder_embeddings\":false," BART_SIZES "}",
      "share_encoder_decoder_embeddings must be true"},
@@ -739,6 +756,9 @@ static const struct {
      "mask_token_id is missing"},
     {"{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":1," BERT_SIZES "}",
      "token_dropout must be true or false"},
+    {FIRST_DEBERTA(",\"talking_head\":true"), "talking_head is not supported"},
+    {FIRST_DEBERTA(",\"embedding_size\":128"), "embedding_size must be an integer from 60 to 60"},
+    {FIRST_DEBERTA(",\"pos_att_type\":\"p2p\""), "not supported: \"p2p\""},
     {DEBERTA(",\"pos_att_type\":\"c2p|p2p\""), "not supported: \"p2p\""},
     {DEBERTA(",\"pos_att_type\":[\"c2p\",7]"), "pos_att_type must be a string or a list of them"},
     {DEBERTA(",\"pos_att_type\":7"), "pos_att_type must be a string"},
@@ -975,6 +995,7 @@ int main(void)
     tcase_add_test(tests, deberta_keys);
     tcase_add_test(tests, deberta_defaults);
     tcase_add_test(tests, deberta_of_few_positions);
+    tcase_add_test(tests, keys_of_the_first_deberta);
     tcase_add_test(tests, an_untied_decoder_is_noted);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_test(tests, longer_texts_than_are_supported_are_left_out);
