@@ -16,8 +16,6 @@ WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla -Wframe-
 # build must not fail because a newer compiler has a new warning.
 WERROR   ?=
 PACKAGES := libmicrohttpd jansson libuv sqlite3 zlib libzstd nettle
-# libharu has no .pc file in Debian.
-PDF_LIBS := -lhpdf
 # The font of figures, linked in (Debian: fonts-dejavu-core).
 FIGURE_FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 # Loaded when they are used (server/hub/hub_transfer.c, engine/linear/linear.c): only their headers are needed here.
@@ -32,7 +30,7 @@ SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -f
 ALL_CFLAGS = -std=c17 -pthread -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
 # Headers of libraries are the system's: no warnings from them.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null)))$(PKG_CFLAGS)
-LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(PDF_LIBS) -lm -ldl -pthread
+LIBS       = $(shell pkg-config --libs $(PACKAGES)) -lm -ldl -pthread
 
 # Compilers at once where a target builds everything; test suites run one after another.
 JOBS ?= $(shell nproc)

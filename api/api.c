@@ -105,11 +105,7 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs_buffer *body)
         body_begin(job, body);
         hs__answer_write_json(body, answer);
     } else if (hs__format_is_figure(job->format)) {
-        st = hs__answer_write_figure(body, answer,
-                                     job->format == HS__SVG   ? HS__FIGURE_SVG
-                                     : job->format == HS__PDF ? HS__FIGURE_PDF
-                                                              : HS__FIGURE_CSV,
-                                     &job->error);
+        st = hs__answer_write_figure(body, answer, job->format, &job->error);
     } else {
         body_begin(job, body);
         st = job->format == HS__NPZ ? hs__answer_write_npz(body, answer, &job->error)

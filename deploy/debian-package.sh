@@ -54,7 +54,7 @@ END
 mkdir "$work/debian"
 printf 'Source: headscope\n\nPackage: headscope\nArchitecture: any\n' >"$work/debian/control"
 linked=$(cd "$work" && dpkg-shlibdeps -O tree/usr/bin/headscope | sed -n 's/^shlibs:Depends=//p')
-loaded=$("$root/deploy/packages.sh" list runtime | tr ' ' '\n' | grep -E '^lib(curl|openblas)' | sed 's/^/, /' | tr -d '\n')
+loaded=$("$root/deploy/packages.sh" list runtime | tr ' ' '\n' | grep -E '^(lib(curl|openblas|rsvg)|fonts)' | sed 's/^/, /' | tr -d '\n')
 cat >"$tree/DEBIAN/control" <<END
 Package: headscope
 Version: $version

@@ -6,9 +6,9 @@ set -eu
 
 # NEW|OLD: the first that apt knows is installed, unless one of them is there.
 build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libuv1-dev
-       libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev libhpdf-dev fonts-dejavu-core"
+       libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev fonts-dejavu-core librsvg2-bin"
 test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
-      python3-ipykernel chromium-headless-shell|chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
+      python3-ipykernel chromium-headless-shell|chromium xz-utils zstd curl python3-yaml poppler-utils"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-dev python3-venv"
 coverage="gcovr"
 # For make mutants, which works in a clone; for make deb.
@@ -17,7 +17,7 @@ deb="dpkg-dev"
 # For make test-arm64 on x86-64: the libraries of arm64 stand beside this machine's own.
 arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema gcc-aarch64-linux-gnu qemu-user
        libmicrohttpd-dev:arm64 libjansson-dev:arm64 libopenblas-dev:arm64 libuv1-dev:arm64
-       libsqlite3-dev:arm64 zlib1g-dev:arm64 libzstd-dev:arm64 nettle-dev:arm64 libcurl4-openssl-dev:arm64 libhpdf-dev:arm64
+       libsqlite3-dev:arm64 zlib1g-dev:arm64 libzstd-dev:arm64 nettle-dev:arm64 libcurl4-openssl-dev:arm64
        fonts-dejavu-core check:arm64"
 # For Python packages that hold the program (deploy/portable.sh), and for tests of them.
 wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring python3 python3-setuptools python3-wheel python3-numpy
@@ -25,7 +25,8 @@ wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring python3 p
 wheel_aarch64="gcc-aarch64-linux-gnu qemu-user"
 # The program loads these: an image has to hold them. Debian 13 renamed packages, for 64-bit time_t.
 runtime="libmicrohttpd12t64|libmicrohttpd12 libjansson4 libopenblas0-pthread libuv1t64|libuv1 libsqlite3-0
-         zlib1g libzstd1 libnettle8t64|libnettle8 libhpdf-2.3.0 libcurl4t64|libcurl4 ca-certificates"
+         zlib1g libzstd1 libnettle8t64|libnettle8 libcurl4t64|libcurl4 ca-certificates
+         fonts-dejavu-core librsvg2-bin"
 
 # Prints of each NEW|OLD the first that apt knows here, else the last. apt reads its whole index for a question: one for all.
 names_here() {

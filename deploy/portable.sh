@@ -114,18 +114,11 @@ build_libmicrohttpd() {
     with_configure --disable-https --disable-doc --disable-examples --disable-tools --disable-curl --disable-bauth \
         --disable-dauth --disable-httpupgrade --disable-postprocessor --disable-cookie
 }
-# Figures hold no PNG files, so libpng is left out. Its archive has another name than Debian's library.
-build_libharu() {
-    with_cmake -DBUILD_SHARED_LIBS=OFF -DLIBHPDF_SHARED=OFF -DLIBHPDF_STATIC=ON -DLIBHPDF_EXAMPLES=OFF \
-        -DCMAKE_DISABLE_FIND_PACKAGE_PNG=ON -DZLIB_ROOT="$prefix" -DZLIB_INCLUDE_DIR="$prefix/include" \
-        -DZLIB_LIBRARY="$prefix/lib/libz.a" &&
-        { [ -e "$prefix/lib/libhpdf.a" ] || mv "$prefix/lib/libhpdfs.a" "$prefix/lib/libhpdf.a"; }
-}
 # Loaded when it is used, so only its headers are needed (server/hub/hub_transfer.c).
 build_curl() {
     cp -r include/curl "$prefix/include/"
 }
-libraries="zlib libzstd nettle jansson libuv1 sqlite3 libmicrohttpd libharu"
+libraries="zlib libzstd nettle jansson libuv1 sqlite3 libmicrohttpd"
 for name in $libraries curl; do
     source=$work/source/$name
     [ -e "$source/built" ] && continue
@@ -141,7 +134,7 @@ make -j "$jobs" WERROR= CC="${COMPILER_CACHE:-} $CC" AR="$AR" BUILD="build/porta
     CFLAGS='-O3 -g -fno-math-errno -fno-trapping-math' HEADERS='' \
     PKG_CFLAGS="-I$prefix/include -I$sysroot/usr/include/$triplet/openblas-pthread" \
     LIBS="-Wl,--as-needed,--exclude-libs,ALL $LDFLAGS -L$prefix/lib \
-        -lmicrohttpd -ljansson -luv -lsqlite3 -lzstd -lhpdf -lz -lnettle -lm -ldl -pthread"
+        -lmicrohttpd -ljansson -luv -lsqlite3 -lzstd -lz -lnettle -lm -ldl -pthread"
 
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/licenses"

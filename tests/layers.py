@@ -73,7 +73,6 @@ LIBRARIES = {
     "uv.h": ["server"],
     "sqlite3.h": ["server/base", "server/runs", "server/corpus/search"],
     "zlib.h": ["api/formats", "api/figures", "server/corpus"],
-    "hpdf.h": ["api/figures"],
     "zstd.h": ["server/corpus"],
     "nettle/": ["model", "api", "server"],
     "jansson.h": ["model", "api", "server"],
@@ -82,7 +81,7 @@ LIBRARIES = {
 }
 # Headers of the C library, POSIX, Linux and the compiler, which any module may include.
 PLATFORM = re.compile(r"""(sys|netinet|arpa|linux)/\w+\.h
-    |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|libgen|limits|locale|malloc|math|netdb|poll|pthread|pwd|sched|signal
+    |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|libgen|limits|locale|malloc|math|netdb|poll|pthread|pwd|sched|signal|spawn
     |stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd
     |immintrin|arm_neon)\.h""", re.VERBOSE)
 

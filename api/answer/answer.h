@@ -22,9 +22,6 @@ HS_MUST_USE hs_status hs__answer_write_safetensors(hs_buffer *buffer, const hs__
 
 /* ==== figures ==== */
 
-/* CSV: the numbers of the figure. */
-typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF, HS__FIGURE_CSV } hs__figure_format;
-
 /* Prepares a request for a figure: replaces its outputs by those of the figure. Refuses a figure of too many
  * panels, or the field figure if the format is none. */
 int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__problem *problem);
@@ -33,6 +30,7 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
 size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, const hs_shape *shape,
                             size_t n_tokens, size_t n_keys, size_t n_label);
 
-/* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */
+/* Appends the figure as SVG, PDF or PNG, or its numbers as CSV. HS_INVALID if its labels do not fit or there
+ * is nothing to draw; HS_TOO_LARGE for a page of PDF or the pixels of a PNG; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__answer_write_figure(hs_buffer *buffer, const hs__answer *answer,
-                                              hs__figure_format format, hs_error *err);
+                                              hs__answer_format format, hs_error *err);

@@ -117,7 +117,7 @@ int hs__figure_prepare(hs__analysis_request *analysis, bool is_figure, hs__probl
     if (!is_figure)
         return analysis->figure.requested
                    ? hs__refuse(problem, 422, "/figure",
-                                "figure is drawn as svg or pdf, and csv has its numbers: "
+                                "figure is drawn as svg, pdf or png, and csv has its numbers: "
                                 "ask for one of these formats")
                    : 0;
     if (maps_check(analysis, problem))
@@ -622,7 +622,7 @@ static bool is_centered(const maker *m)
     return shows && m->answer->analysis->center;
 }
 
-static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_error *err)
+static hs_status write(maker *m, hs__answer_format format, hs_buffer *b, hs_error *err)
 {
     const hs__answer *a = m->answer;
     const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
@@ -658,18 +658,20 @@ static hs_status write(maker *m, hs__figure_format format, hs_buffer *b, hs_erro
                                 .footer = figure.footer,
                                 .width_mm = figure.width_mm,
                                 .font_pt = figure.font_pt};
-    if (format == HS__FIGURE_CSV)
+    if (format == HS__CSV)
         return hs__figure_csv(&figure, b, err);
     hs_picture drawing = {0};
     hs_status st =
         m->marks ? hs_token_text_draw(&text, &drawing, err) : hs_figure_draw(&figure, &drawing, err);
     if (!st)
-        st = format == HS__FIGURE_SVG ? hs_picture_svg(&drawing, b, err) : hs_picture_pdf(&drawing, b, err);
+        st = format == HS__SVG   ? hs_picture_svg(&drawing, b, err)
+             : format == HS__PNG ? hs_picture_png(&drawing, (double)m->figure->dpi, b, err)
+                                 : hs_picture_pdf(&drawing, b, err);
     hs_picture_finish(&drawing);
     return st;
 }
 
-hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__figure_format format, hs_error *err)
+hs_status hs__answer_write_figure(hs_buffer *b, const hs__answer *a, hs__answer_format format, hs_error *err)
 {
     maker m = {.answer = a, .figure = &a->analysis->figure};
     m.panels = calloc(figure_n_panels(a->analysis), sizeof *m.panels);

@@ -74,7 +74,7 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
     if (format == HS__CSV && words) /* a row for each pair of words */
         return hs__figure_bytes_max(analysis, true, model->shape, hs__words_count(tokenizer, &text->rows),
                                     hs__words_count(tokenizer, text->keys), longest + 24);
-    if (format == HS__SVG || format == HS__PDF || format == HS__CSV)
+    if (hs__format_is_figure(format))
         return hs__figure_bytes_max(analysis, format == HS__CSV, model->shape, T, K, longest + 24);
     const hs__measures m = {.analysis = analysis,
                             .architecture = model->architecture,

@@ -1,4 +1,4 @@
-/* picture.h - a page of marks: what a layout makes and the writers of SVG and PDF read; and its font.
+/* picture.h - a page of marks: what a layout makes and the writer of SVG reads; and its font.
  *
  * Lengths are in points (1/72 inch), from the top left. */
 #pragma once
@@ -73,15 +73,18 @@ const char *hs__figure_number(double value, char ret[32]);
 /* Returns the way XML and HTML write a character that means something there; NULL for all others. */
 const char *hs_xml_entity(char c);
 
-/* Writes the drawing. HS_NO_MEMORY; a PDF also HS_TOO_LARGE for a page and HS_IO for what libharu refuses. */
+/* Writes the drawing. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_picture_svg(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
+/* The same by a program that may be missing (HS_UNSUPPORTED) or fail (HS_IO). HS_TOO_LARGE for a page of PDF,
+ * or for the pixels of a PNG, of which dpi are an inch. */
 HS_MUST_USE hs_status hs_picture_pdf(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
+#define HS__PNG_PIXELS_MAX ((size_t)50000000)
+HS_MUST_USE hs_status hs_picture_png(const hs_picture *drawing, double dpi, hs_buffer *buffer, hs_error *err);
 
 /* ==== the font ==== */
 
-/* The embedded font of figures: DejaVu Sans, with its widths.
- *
- * Both writers lay text out by these widths. The PDF writer embeds the font; SVG names its family. */
+/* The widths of the font of figures, DejaVu Sans, whose file is linked in. Text is laid out by them; SVG
+ * names the font's family. */
 
 /* The TrueType file. */
 extern const unsigned char hs__font[];
@@ -89,10 +92,3 @@ extern const uint64_t hs__font_bytes;
 
 /* Returns the width of UTF-8 text in em. Counts a character that the font lacks as 1 em. */
 double hs__font_width(const char *text);
-
-/* Returns false if the font lacks a character of UTF-8 text. */
-bool hs__font_has(const char *text);
-
-/* Returns UTF-8 text in the order and the letter forms in which it is seen, with a square for each character
- * that the font lacks; NULL if memory is short. The caller frees it. */
-char *hs__text_arrange(const char *text);

@@ -737,7 +737,7 @@ static const hs__row rows[] = {
     {.field = {.name = "figure",
                .kind = HS_FIELD_OBJECTS,
                .argument = "JSON",
-               .help = "with format svg, pdf or csv: {\"kind\": \"layer\", \"width_mm\": 170}"},
+               .help = "with format svg, pdf, png or csv: {\"kind\": \"layer\", \"width_mm\": 170}"},
      .read = hs__read_figure},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
@@ -779,6 +779,7 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
         (hs__head_scores_request){.length = longest < 50 ? longest : 50, .sequences = 10};
     ret_analysis->figure.width_mm = 85;
     ret_analysis->figure.font_pt = 7;
+    ret_analysis->figure.dpi = 300;
 }
 
 int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_analysis,

@@ -56,6 +56,8 @@ static int http_status(hs_status status)
     case HS_TOO_LARGE:
     case HS_INVALID:
         return 422;
+    case HS_UNSUPPORTED:
+        return 501;
     case HS_CANCELLED:
         return 504;
     default:

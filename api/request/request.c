@@ -127,6 +127,7 @@ static const hs_format formats[HS__FORMAT_COUNT] = {
     [HS__SAFETENSORS] = {"safetensors", "application/x-safetensors"},
     [HS__SVG] = {"svg", "image/svg+xml"},
     [HS__PDF] = {"pdf", "application/pdf"},
+    [HS__PNG] = {"png", "image/png"},
     [HS__CSV] = {"csv", "text/csv"},
 };
 

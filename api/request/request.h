@@ -69,13 +69,14 @@ typedef enum hs__answer_format {
     HS__SAFETENSORS,
     HS__SVG,
     HS__PDF,
+    HS__PNG,
     HS__CSV,
     HS__FORMAT_COUNT
 } hs__answer_format;
 
 static inline bool hs__format_is_figure(hs__answer_format format)
 {
-    return format == HS__SVG || format == HS__PDF || format == HS__CSV;
+    return format == HS__SVG || format == HS__PDF || format == HS__PNG || format == HS__CSV;
 }
 
 /* "application/json", ... */
@@ -267,7 +268,7 @@ enum { HS__SCALE_OWN, HS__SCALE_SHARED };
 enum { HS__COLOURS_AUTO, HS__COLOURS_LINEAR }; /* from there on, the choices are those of hs_scale */
 typedef struct hs__figure_request {
     unsigned kind, show, scale, colour_scale, labels;
-    float width_mm, font_pt;
+    float width_mm, font_pt, dpi;
     bool footer, csv_safe, merge_words, requested;
 } hs__figure_request;
 

@@ -535,7 +535,8 @@ static hs_status set_figure(const hs_option *option, const char *value, void *re
     return json_set(json_object_get(options->fields, "figure"), hs_figure_field_at(i), value, err);
 }
 
-#define OUTPUT_ENDINGS "json|npz|safetensors|svg|pdf|csv" /* the formats' names too */
+#define FIGURE_ENDINGS "svg|pdf|png|csv" /* the formats' names too, as those below */
+#define OUTPUT_ENDINGS "json|npz|safetensors|" FIGURE_ENDINGS
 #define AT(field)      offsetof(analyze_options, field)
 
 /* Options that are no fields of the request. */
@@ -557,7 +558,7 @@ static const hs_option own_options[] = {
      .offset = AT(catalog)},
     {.name = "format",
      .argument = "FORMAT",
-     .help = "json, npz, safetensors, svg, pdf or csv (by FILE's ending, else json)",
+     .help = "json, npz, safetensors, svg, pdf, png or csv (by FILE's ending, else json)",
      .set = hs__set_choice,
      .offset = AT(format),
      .choices = OUTPUT_ENDINGS},
@@ -745,9 +746,9 @@ static const char *format_choose(const analyze_options *options)
     const char *dot = options->output ? strrchr(options->output, '.') : NULL;
     if (options->format)
         return options->format;
-    if (options->plots)
-        return dot && strcmp(dot, ".pdf") == 0 ? "pdf" : dot && strcmp(dot, ".csv") == 0 ? "csv" : "svg";
-    return dot && hs_choice_find(OUTPUT_ENDINGS, dot + 1, strlen(dot + 1)) >= 0 ? dot + 1 : "json";
+    const char *endings = options->plots ? FIGURE_ENDINGS : OUTPUT_ENDINGS;
+    const bool is_known = dot && hs_choice_find(endings, dot + 1, strlen(dot + 1)) >= 0;
+    return is_known ? dot + 1 : options->plots ? "svg" : "json";
 }
 
 /* Says a problem+json body in terms of the command's options: "--max-tokens is 9999; it must be ...". */
@@ -945,21 +946,23 @@ static int format_options_check(const hs_command *command, const analyze_options
             "--outputs is of arrays, and %s has a figure or its numbers: leave it out, and choose with "
             "--figure",
             format);
+    if (json_object_get(json_object_get(options->fields, "figure"), "dpi") && strcmp(format, "png") != 0)
+        return hs__usage_error(command, "--dpi is of a PNG: add -o with a file that ends in .png");
     return HS_EXIT_DONE;
 }
 
 /* Checks the options that depend on each other; returns HS_EXIT_DONE if they agree. */
 static int formats_check(const hs_command *command, const analyze_options *options)
 {
-    const char *endings = options->plots ? "svg|pdf|csv" : OUTPUT_ENDINGS;
+    const char *endings = options->plots ? FIGURE_ENDINGS : OUTPUT_ENDINGS;
     const char *format = format_choose(options);
     const bool is_text =
         strcmp(format, "json") == 0 || strcmp(format, "svg") == 0 || strcmp(format, "csv") == 0;
     if (!options->format && options->output && !hs__ending_is_known(options->output, endings))
         return hs__usage_error(
             command, "-o '%s': no format has this ending; name a file that ends in %s", options->output,
-            options->plots ? ".svg, .pdf or .csv"
-                           : ".json, .npz, .safetensors, .svg, .pdf or .csv, or choose with "
+            options->plots ? ".svg, .pdf, .png or .csv"
+                           : ".json, .npz, .safetensors, .svg, .pdf, .png or .csv, or choose with "
                              "--format");
     if (!is_text && !options->output && isatty(STDOUT_FILENO))
         return hs__usage_error(command, "this format is not for a terminal: name a file with -o FILE");
@@ -981,7 +984,7 @@ static int main_of(const hs_command *command, int argc, char **argv, bool plots)
     filled.options = table.options;
     filled.n_options = table.n;
     filled.details =
-        plots ? "FILE of -o ends in .svg, .pdf, or .csv for the figure's numbers alone; without it the "
+        plots ? "FILE of -o ends in .svg, .pdf, .png, or .csv for the figure's numbers alone; without it the "
                 "figure is\nwritten as SVG to standard output."
               : list_outputs(details, sizeof details);
     if (!hs__options_parse(&filled, argc, argv, &options, &operand, &exit_code))
@@ -1015,7 +1018,7 @@ const hs_command hs__command_plot = {
     .operand_words = "text|file|input",
     .operand_help = "give the text itself, a file's name, or '-' for standard input: headscope plot 'The cat "
                     "sat.' -o fig.pdf",
-    .summary = "Figure of one text as SVG or PDF, to print",
+    .summary = "Figure of one text as SVG, PDF or PNG, to print",
     .main = plot_main,
 };
 

@@ -143,7 +143,7 @@ def test_abbreviated_options_are_refused(arguments):
 
 
 @pytest.mark.parametrize("arguments,says", [
-    (["analyze", "-o", "x.png"], b".json, .npz, .safetensors, .svg, .pdf or .csv"), (["analyze", "-o", "x.parquet"], b"'x.parquet'"),
+    (["analyze", "-o", "x.gif"], b".json, .npz, .safetensors, .svg, .pdf, .png or .csv"), (["analyze", "-o", "x.parquet"], b"'x.parquet'"),
     (["analyze", "-o", "x.NPZ"], b"--format"), (["corpus", "-o", "x", "--pairs", "x.parquet", "y"], b".sqlite"),
     (["report", "-o", "x.pdf", "y"], b".html")])
 def test_files_of_a_format_that_there_is_not(tmp_path, arguments, says):

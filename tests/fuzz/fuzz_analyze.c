@@ -19,6 +19,7 @@ static void start(void)
     hs_model *model = NULL;
     hs_engine *engine = NULL;
     char dir[64];
+    require(!setenv("PATH", "/nowhere", 1)); /* no process for each PDF and PNG */
     folder_create(dir); /* a pass through the embedded model would be most of an execution's time */
     checkpoint_write(&(checkpoint){0}, dir);
     require(!hs_model_open(dir, NULL, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
@@ -80,7 +81,6 @@ static void check_figure(const hs_response *response)
         const char *media_type, *begin, *end;
     } figures[] = {
         {"image/svg+xml", "<svg ", "</svg>\n"},
-        {"application/pdf", "%PDF-", "%%EOF\n"},
         {"text/csv", "panel,row,column,", "\n"},
     };
     for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
@@ -122,7 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int k = size && memmem(data, size, "figure", 6) ? FIGURES : SMALL;
     hs_response response;
     hs_api_handle(apis[k], &request, &response);
-    require(response.status == 200 || (response.status >= 400 && response.status < 500));
+    require(response.status == 200 || (response.status >= 400 && response.status < 500) ||
+            response.status == 501);
     if (strcmp(response.content_type, "application/x-npz") == 0)
         check_npz(&response);
     else if (strcmp(response.content_type, "application/x-safetensors") == 0)

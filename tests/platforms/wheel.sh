@@ -17,7 +17,7 @@ fail() {
 # The part on the bare machine; the user's steps are below.
 on_machine() {
     apt-get update -q >/dev/null
-    apt-get install -q -y --no-install-recommends python3 python3-venv >/dev/null 2>&1
+    apt-get install -q -y --no-install-recommends python3 python3-venv librsvg2-bin fonts-dejavu-core >/dev/null 2>&1
     useradd --create-home --shell /bin/bash somebody
     cp "../${wheel}_x86_64.whl" "../$tarball" examples/quick-start.ipynb tests/platforms/wheel_session.py ~somebody
     tar -c tests/api/conftest.py tests/api/test_client_python.py clients/python/README.md model/mini | tar -x -C ~somebody

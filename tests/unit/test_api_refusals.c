@@ -375,7 +375,7 @@ static const refusal refusals[] = {
      .body = "{\"" HUNDRED HUNDRED HUNDRED "\":1}",
      .pointer = "",
      .says = "unknown field"},
-    {.name = "accepts images", .accept = "image/png", .status = 406},
+    {.name = "accepts images", .accept = "image/gif", .status = 406},
     {.name = "accepts a type as long as a range", .accept = "application/x", .status = 406},
     {.name = "accepts nothing we have", .accept = "*/*;q=0", .status = 406},
     {.name = "JSON excluded by a quoted weight",

@@ -61,7 +61,7 @@ class Tokens:
 
 
 class Figure:
-    """A figure of one text, drawn by the server. `data` are its bytes, SVG unless the request says "pdf"."""
+    """A figure of one text, drawn by the server. `data` are its bytes, SVG unless the request says "pdf" or "png"."""
 
     def __init__(self, client: Client, request: Mapping[str, Any], format: str = "svg"):
         self._client = client
@@ -69,14 +69,22 @@ class Figure:
         self.format = format
         self.data = client.draw(self._request, format)
 
-    def save(self, path: Any) -> None:
-        """Writes the figure to a file whose ending, .svg or .pdf, is the format; with .csv its numbers."""
+    def save(self, path: Any, dpi: float | None = None) -> None:
+        """Writes the figure to a file whose ending, .svg, .pdf or .png, is the format; with .csv its numbers.
+
+        dpi: pixels per inch of a PNG, 300 unless the figure's options have another."""
         format = str(path).rpartition(".")[2].lower()
-        if format not in ("svg", "pdf", "csv"):
-            raise ValueError(f"{path}: the name of a figure's file ends in .svg, .pdf or .csv")
-        data = self.data if format == self.format else self._client.draw(self._request, format)
+        if format not in ("svg", "pdf", "png", "csv"):
+            raise ValueError(f"{path}: the name of a figure's file ends in .svg, .pdf, .png or .csv")
+        if dpi is not None and format != "png":
+            raise ValueError(f"{path}: dpi is of a PNG; {format} has none")
+        request = self._request if dpi is None else {**self._request, "figure": {**self._request.get("figure", {}), "dpi": dpi}}
+        data = self.data if format == self.format and dpi is None else self._client.draw(request, format)
         with open(path, "wb") as file:
             file.write(data)
+
+    def _repr_png_(self) -> bytes | None:
+        return self.data if self.format == "png" else None
 
     def _repr_html_(self) -> str | None:
         """For notebooks: an <img>, in which no script of an SVG runs and no link of it is followed."""

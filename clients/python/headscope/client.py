@@ -150,16 +150,16 @@ class Client:
         return Analysis(read_arrays(self._post("/analyze?format=npz", request), check_answer), self)
 
     def draw(self, request: Mapping[str, Any], format: str = "svg") -> bytes:
-        """The figure of a whole request, as the bytes of an SVG or PDF file, or of a CSV file with its numbers."""
+        """The figure of a whole request, as the bytes of an SVG, PDF or PNG file, or of a CSV file with its numbers."""
         return self._post(f"/analyze?format={format}", request)
 
     def figure(self, text: str | None = None, kind: str = "head", format: str = "svg",
                options: Mapping[str, Any] | None = None, **fields: Any) -> Figure:
-        """A figure to print: shown by notebooks as SVG, written by save("fig.pdf").
+        """A figure to print: shown by notebooks as SVG, written by save("fig.pdf") or save("fig.png").
 
             client.figure("a text", "layer", options={"width_mm": 170}, layers=[1])
 
-        options are the other members of the field figure: show, width_mm, font_pt, labels, scale, footer.
+        options are the other members of the field figure: show, width_mm, font_pt, dpi, labels, scale, footer.
         """
         request = {**({} if text is None else {"text": text}), **_plain(fields),
                    "figure": {**_plain(options or {}), "kind": kind}}
