@@ -118,13 +118,14 @@ const hs__output hs__output_row_summary = {.taps = HS_KEEP(ATTENTION) | HS_KEEP(
 
 /* ==== profiles ==== */
 
-/* Attention profiles of heads: attention to neighbours, special tokens, punctuation and
- * repeated tokens, and the class by Clark et al. (2019). Includes special tokens regardless of
- * special_tokens. */
+/* Attention profiles of heads: attention to neighbours, special tokens, punctuation,
+ * repeated tokens and the own sentence, and the class by Clark et al. (2019). Includes special tokens
+ * regardless of special_tokens. */
 
 /* marks is scratch of 3 T bytes. */
-static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *marks)
+static hs_token_kinds find_kinds(const hs__text_read *text, int32_t *first, uint8_t *marks)
 {
+    const hs_encoding *e = &text->rows;
     const size_t T = e->n_tokens;
     hs_repeats_find(e->ids, T, first);
     for (size_t i = 0; i < T; i++) {
@@ -132,7 +133,8 @@ static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *
         marks[T + i] = e->roles[i] == HS_ROLE_SEPARATOR;
         marks[2 * T + i] = e->roles[i] == HS_ROLE_SENTENCE_END || e->roles[i] == HS_ROLE_COMMA;
     }
-    return (hs_token_kinds){T, first, marks, marks + T, marks + 2 * T};
+    return (hs_token_kinds){
+        T, first, marks, marks + T, marks + 2 * T, .sentences = text->sentences, .special = e->special};
 }
 
 /* The profiles and what they are found from. */
@@ -152,7 +154,7 @@ static hs_status profiles_begin(const hs__answer *a, void **ret_result, hs_error
     table->first = malloc(T * (sizeof *table->first + 3));
     if (!table->first)
         return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
-    table->kinds = find_kinds(&a->text->rows, table->first, (uint8_t *)(table->first + T));
+    table->kinds = find_kinds(a->text, table->first, (uint8_t *)(table->first + T));
     return HS_OK;
 }
 
@@ -203,6 +205,7 @@ static const hs__table_column profile_columns[] = {
     {HS__NUMBER_OF(hs_head_profile, separator)},
     {HS__NUMBER_OF(hs_head_profile, punctuation)},
     {HS__NUMBER_OF(hs_head_profile, same_token)},
+    {HS__NUMBER_OF(hs_head_profile, same_sentence)},
     {HS__NUMBER_OF(hs_head_profile, entropy)},
     {HS__NUMBER_OF(hs_head_profile, entropy_first)},
     {HS__NUMBER_OF(hs_head_profile, confidence)},

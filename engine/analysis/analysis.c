@@ -145,7 +145,7 @@ enum { REACH = HS_PROFILE_REACH };
 
 /* Sums over rows. */
 typedef struct profile_sums {
-    double first, separator, punctuation, same_token, offsets[2 * REACH + 1];
+    double first, separator, punctuation, same_token, same_sentence, offsets[2 * REACH + 1];
     double entropy, confidence, distance;
 } profile_sums;
 
@@ -157,6 +157,12 @@ static HS_CLONES double row_entropy(const float *row, size_t n)
     return (double)information;
 }
 
+static bool is_same_sentence(const hs_token_kinds *kinds, size_t i, size_t j)
+{
+    const bool special = kinds->special && (kinds->special[i] || kinds->special[j]);
+    return !special && kinds->sentences[i] == kinds->sentences[j];
+}
+
 static void row_add(const float *row, size_t i, const hs_token_kinds *kinds, profile_sums *s)
 {
     float maximum = 0;
@@ -166,6 +172,7 @@ static void row_add(const float *row, size_t i, const hs_token_kinds *kinds, pro
         s->separator += kinds->is_separator[j] ? a : 0;
         s->punctuation += kinds->is_punctuation[j] ? a : 0;
         s->same_token += j != i && kinds->first[j] == kinds->first[i] ? a : 0;
+        s->same_sentence += is_same_sentence(kinds, i, j) ? a : 0;
         s->distance += a * (double)(j > i ? j - i : i - j);
         maximum = row[j] > maximum ? row[j] : maximum;
     }
@@ -199,6 +206,7 @@ void hs_head_profile_find(const float *attention, const hs_token_kinds *kinds, h
                          .separator = (float)(s.separator / n),
                          .punctuation = (float)(s.punctuation / n),
                          .same_token = (float)(s.same_token / n),
+                         .same_sentence = (float)(s.same_sentence / n),
                          .entropy = (float)(s.entropy / n),
                          .entropy_first = (float)row_entropy(attention, T),
                          .confidence = (float)(s.confidence / n),

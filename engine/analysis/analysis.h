@@ -192,7 +192,8 @@ typedef enum hs_head_label {
 typedef struct hs_head_profile {
     float self, previous, next; /* a row without such a neighbour counts as 0 */
     float first, separator, punctuation;
-    float same_token; /* other tokens of the same id */
+    float same_token;    /* other tokens of the same id */
+    float same_sentence; /* the query's own sentence; special tokens are in none */
     float
         offsets[2 * HS_PROFILE_REACH + 1]; /* mean over the rows that have such a neighbour; 0 if none has */
     float entropy, entropy_first;          /* nats; of the first row */
@@ -206,6 +207,8 @@ typedef struct hs_token_kinds {
     size_t n_tokens;
     const int32_t *first; /* of hs_repeats_find */
     const uint8_t *is_first, *is_separator, *is_punctuation;
+    const int32_t *sentences; /* of hs_sentences_find */
+    const uint8_t *special;   /* 1: in no sentence; NULL: there is none */
 } hs_token_kinds;
 
 void hs_head_profile_find(const float *attention, const hs_token_kinds *kinds, hs_head_profile *ret_profile);

@@ -125,6 +125,7 @@ hs_head_profile hs_corpus_profile_read(const hs_corpus_stats *stats, size_t l, s
                          .separator = profile_mean(stats, index, HS__PROFILE_SEPARATOR),
                          .punctuation = profile_mean(stats, index, HS__PROFILE_PUNCTUATION),
                          .same_token = profile_mean(stats, index, HS__PROFILE_SAME_TOKEN),
+                         .same_sentence = profile_mean(stats, index, HS__PROFILE_SAME_SENTENCE),
                          .entropy = profile_mean(stats, index, HS__PROFILE_ENTROPY),
                          .entropy_first = profile_mean(stats, index, HS__PROFILE_ENTROPY_FIRST),
                          .confidence = profile_mean(stats, index, HS__PROFILE_CONFIDENCE),

@@ -2,7 +2,7 @@
 // they depend on the machine. Each time is given by the clock and as CPU time of the page's main thread, from Chromium's
 // trace. Work of other programs adds to the first, not to the second.
 import type { Browser, Page } from "@playwright/test";
-import { analysed, expect, maps, open, settled, test, textBox, thumbs } from "./viewer";
+import { analysed, complete, expect, maps, open, settled, test, textBox, thumbs } from "./viewer";
 
 const TEXT = Array.from(
   { length: 900 },
@@ -78,6 +78,21 @@ test("the first page has at most 200 kB, compressed", async ({ watched: page, ho
   const total = files.reduce((sum, [, size]) => sum + size, 0);
   console.log(`  ${(total / 1000).toFixed(0)} kB in ${files.length} files`);
   expect(total).toBeLessThanOrEqual(200_000);
+});
+
+test("the answers to the first page have at most 400 kB", async ({ watched: page, home }) => {
+  await open(page, home, "");
+  await complete(page); // with the labels
+  const bytes = await page.evaluate(() =>
+    performance
+      .getEntriesByType("resource")
+      .filter(({ name }) => /\/(analyze|models)$/.test(name))
+      .map((e) => (e as PerformanceResourceTiming).encodedBodySize),
+  );
+  expect(bytes.length).toBeGreaterThanOrEqual(4);
+  const total = bytes.reduce((sum, size) => sum + size, 0);
+  console.log(`  ${(total / 1000).toFixed(0)} kB in ${bytes.length} answers`);
+  expect(total).toBeLessThanOrEqual(400_000);
 });
 
 // Returns the size of the heap once garbage is collected, with the buffers of arrays, in MB.

@@ -147,8 +147,7 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
   await settled(page);
   const maps = (names: string[]): boolean => names.some((name) => ["attentions", "similarities", "head_outputs"].includes(name));
-  // The sample text's maps are whole, this text's are not.
-  expect(requests.filter(maps)).toEqual([["attentions"]]);
+  expect(requests.filter(maps)).toEqual([]); // neither of this text nor of the sample text
   expect(requests.some((names) => names.includes("max_pooled_attentions"))).toBe(true);
   await expect(view(page, "Overview")).toContainText("square root, 0 to 1; largest of 6 × 6");
   // The card comes with the pointer. The heads stay where they are, and its bars say the same.
@@ -169,7 +168,7 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await expect(page.locator(".plate:visible")).toHaveCount(4);
   await expect(page.locator(".plate:visible").last()).toContainText("tokens 1972–2099 by 256–383");
   await settled(page);
-  expect(requests.filter(maps)).toHaveLength(2); // the sample's, and the head of the shorter text
+  expect(requests.filter(maps)).toHaveLength(1); // the head of the shorter text
   expect(await colours(page, ".plate canvas")).toBeGreaterThan(5);
   await expect(page.getByRole("group", { name: "Zoom" })).toHaveCount(0);
   const { file, bytes } = await saved(page, "CSV");
@@ -190,7 +189,7 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await open(page, home, `view=compare&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
   await expect(view(page, "Compare")).toContainText("This view reads a head’s whole maps");
   await settled(page);
-  expect(requests.filter(maps)).toHaveLength(2);
+  expect(requests.filter(maps)).toHaveLength(1);
 });
 
 test("a prediction of a causal model is named after the token before it", async ({ watched: page, home, request }) => {

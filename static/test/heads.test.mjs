@@ -8,7 +8,8 @@ import { LONG, LONG_PAIRS_MOST, mayBeLong, overviewRequest, pairsRequest } from 
 import { countAbove, pairsFrom } from "../src/maps/pairs.ts";
 import { countOf } from "../src/views/pairs/pairs.tsx";
 import { cellIn } from "../src/views/head/long-head.tsx";
-import { extentOf, profilesOf, smallMapsOf } from "../src/heads/pooled.ts";
+import { extentOf, smallMapsOf } from "../src/heads/pooled.ts";
+import { profilesOf } from "../src/heads/profiles.ts";
 import { INITIAL } from "../src/app/state.ts";
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -365,7 +366,7 @@ test("the cache counts the maps that are derived from an answer", () => {
   };
   const deriver = new Deriver(() => {});
   const encoding = { ids: [1, 2], sentences: [0, 0], special: [false, false] };
-  const overview = { encoding, layers: [0], heads: [0], headOutputs: new Uint16Array(4), bytes: 100 };
+  const overview = { encoding, layers: [0], heads: [0], headOutputs: new Uint16Array(4), profiles: {}, bytes: 100 };
   deriver.similarities(overview, true, [0], true);
   deriver.worker.onmessage({ data: { kind: "similarity", key: posted[0].key, heads: [new Int8Array(4)], small: [] } });
   assert.equal(overview.bytes, 104);
@@ -420,12 +421,13 @@ test("pooled maps become the bytes of whole ones, by layer and head, and profile
   const overview = {
     layers: [0],
     heads: [0, 1],
-    encoding: { ids: [1, 2, 3, 4], special: [true, false, false, false] },
+    encoding: { ids: [1, 2, 3, 4], tokens: ["[CLS]", "a", "b", "c"], special: [true, false, false, false], sentences: [0, 0, 0, 0] },
+    profiles: { previous: [0.5, 0.25], entropy: [Math.log(4), 0], offsets: [...Array(34).keys()] },
+    parts: { attention: null },
     pooled: {
       side: 2,
       attention: Uint16Array.of(0, one, half, 0, one, one, 0, 0),
       similarity: Uint16Array.of(0, half, half, minus, 0, one, one, 0),
-      profiles: { previous: [0.5, 0.25], entropy: [Math.log(4), 0], offsets: [...Array(34).keys()] },
     },
   };
   const small = smallMapsOf(overview);
@@ -435,10 +437,54 @@ test("pooled maps become the bytes of whole ones, by layer and head, and profile
   const [first, second] = profilesOf(overview);
   assert.deepEqual([first.shares.previous, second.shares.previous], [0.5, 0.25]);
   assert.deepEqual([first.evenness, second.evenness, second.offsets[0]], [1, 0, 17]);
-  assert.ok(Number.isNaN(first.shares.sentence));
   assert.equal(smallMapsOf({ pooled: null }), null);
-  assert.deepEqual(profilesOf({ pooled: null, layers: [0], heads: [0], encoding: { ids: [] } }), []);
+  assert.deepEqual(profilesOf({ profiles: {}, layers: [0], heads: [0], encoding: { ids: [] } }), []);
 });
+
+for (const causal of [false, true])
+  test(`a profile of the service's figures is that of the map${causal ? ", of a causal model" : ""}`, () => {
+    const T = 12;
+    const special = Array.from({ length: T }, (_, t) => !causal && (t === 0 || t === T - 1));
+    const encoding = {
+      ids: [1, 5, 6, 5, 2, 7, 6, 5, 8, 2, 9, 3],
+      tokens: [..."cabab.bad.xs"],
+      special,
+      sentences: [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2],
+      causal,
+    };
+    // Bytes of a row that sum to 255 are its attention exactly.
+    const map = new Uint8Array(T * T);
+    for (let i = 0; i < T; i++) {
+      const end = causal ? i + 1 : T;
+      const step = Math.floor(255 / end);
+      for (let j = 0; j < end; j++) map[i * T + j] = step;
+      map[i * T + ((i * 7) % end)] += 255 - step * end;
+    }
+    const at = (i, j) => map[i * T + j] / 255;
+    const cells = Array.from({ length: T * T }, (_, k) => [Math.floor(k / T), k % T]);
+    const shareOf = (is) => cells.filter(([i, j]) => is(i, j)).reduce((sum, [i, j]) => sum + at(i, j), 0) / T;
+    const of = {
+      self: shareOf((i, j) => i === j),
+      previous: shareOf((i, j) => j === i - 1),
+      next: shareOf((i, j) => j === i + 1),
+      first: shareOf((_, j) => special[j] && j === 0),
+      separator: shareOf((_, j) => special[j] && j > 0),
+      punctuation: shareOf((_, j) => encoding.tokens[j] === "."),
+      same_token: shareOf((i, j) => i !== j && encoding.ids[i] === encoding.ids[j]),
+      same_sentence: shareOf((i, j) => !special[i] && !special[j] && encoding.sentences[i] === encoding.sentences[j]),
+      entropy: cells.reduce((sum, [i, j]) => sum - (at(i, j) && at(i, j) * Math.log(at(i, j))), 0) / T,
+    };
+    const offsets = Array.from({ length: 17 }, (_, k) => (shareOf((i, j) => j - i === k - 8) * T) / Math.max(1, T - Math.abs(k - 8)));
+    const column = causal ? Float32Array.from({ length: T }, (_, i) => at(i, 0)) : null;
+    const listed = Object.fromEntries(Object.entries({ ...of, offsets }).map(([name, v]) => [name, [v].flat()]));
+    const answer = { layers: [0], heads: [0], encoding, profiles: listed, parts: { attention: column } };
+    const [found] = profilesOf(answer);
+    const expected = profileOf(map, T, kindsOf(encoding));
+    for (const part of ["shares", "chance"])
+      for (const [name, value] of Object.entries(expected[part])) assert.ok(Math.abs(found[part][name] - value) < 1e-6, `${name} ${found[part][name]} ${value}`);
+    assert.ok(Math.abs(found.evenness - expected.evenness) < 1e-6);
+    assert.ok(expected.shares.sentence > 0.1 && expected.shares.repeated > 0.01 && expected.shares.first > 0.05);
+  });
 
 test("relations are means over the chosen tokens, made once", () => {
   const n = 7;

@@ -154,8 +154,10 @@ def check_profiles(case):
     vocab = (case.folder / "vocab.txt").read_text().split("\n")
     kinds = [np.isin(case.ids, [vocab.index(token) for token in tokens if token in vocab])
              for tokens in (["[CLS]"], ["[SEP]"], [".", "!", "?", ","])]
+    ordinary = ~case.special
+    own = np.outer(ordinary, ordinary) & np.equal.outer(case.sentence_ids, case.sentence_ids)
     for l, h, a, _ in case.maps():
-        expected, label = experiments.profile(a, case.ids, *kinds)
+        expected, label = experiments.profile(a, case.ids, *kinds, own)
         for name, figure in expected.items():
             assert_close(case.answer["profiles_" + name][l, h], figure, 2e-5 * max(1, np.abs(figure).max()))
         assert case.answer["profiles_label"][l, h] == label

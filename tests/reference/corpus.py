@@ -168,8 +168,7 @@ class Corpus:
         o = self.options
         kinds = [np.isin(ids, kind) for kind in ([o.cls], [o.sep], [*o.ends, o.comma])]
         for l, h in np.ndindex(attentions.shape[:2]):
-            figures, _ = experiments.profile(attentions[l, h], ids, *kinds)
-            figures["same_sentence"] = attentions[l, h][own].sum() / len(ids)
+            figures, _ = experiments.profile(attentions[l, h], ids, *kinds, own)
             for name in PROFILE:
                 self.arrays["profiles_" + name][l, h] += figures[name]
 

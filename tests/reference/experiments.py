@@ -134,8 +134,8 @@ def js_distances(attentions):
     return np.array([(entropy((attentions + one) / 2) - (own + entropy(one)) / 2).mean(-1) for one in attentions])
 
 
-def profile(attention, ids, first, separator, punctuation):
-    """name -> figure of one map [T][T]; the last three are [T] of bool."""
+def profile(attention, ids, first, separator, punctuation, own):
+    """name -> figure of one map [T][T]; three are [T] of bool. own [T][T]: in one sentence, neither token special."""
     n = len(attention)
     rows, columns = np.indices(attention.shape)
     information = -np.where(attention > 0, attention * np.log(np.where(attention > 0, attention, 1)), 0).sum(1)
@@ -148,6 +148,7 @@ def profile(attention, ids, first, separator, punctuation):
         "separator": attention[:, separator].sum() / n,
         "punctuation": attention[:, punctuation].sum() / n,
         "same_token": attention[(ids[:, None] == ids) & (rows != columns)].sum() / n,
+        "same_sentence": attention[own].sum() / n,
         "entropy": information.mean(),
         "entropy_first": information[0],
         "confidence": attention.max(1).mean(),

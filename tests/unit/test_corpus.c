@@ -441,8 +441,9 @@ static void naive_profile(const naive *x, size_t l, size_t h)
         kinds[1][i] = x->text->roles[i] == HS_ROLE_SEPARATOR;
         kinds[2][i] = x->text->roles[i] == HS_ROLE_SENTENCE_END || x->text->roles[i] == HS_ROLE_COMMA;
     }
-    hs_head_profile_find(hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h),
-                         &(hs_token_kinds){x->n, first, kinds[0], kinds[1], kinds[2]}, &p);
+    hs_head_profile_find(
+        hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h),
+        &(hs_token_kinds){x->n, first, kinds[0], kinds[1], kinds[2], x->sentences, x->text->special}, &p);
     for (size_t k = 0; k < sizeof profile_figures / sizeof *profile_figures; k++)
         *at(profile_figures[k].name, l, h, 0, 0) +=
             (double)*(const float *)(const void *)((const char *)&p + profile_figures[k].offset) /

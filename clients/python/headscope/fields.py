@@ -164,6 +164,7 @@ class AnswerArrays:
     profiles_separator: np.ndarray
     profiles_punctuation: np.ndarray
     profiles_same_token: np.ndarray
+    profiles_same_sentence: np.ndarray
     profiles_entropy: np.ndarray
     profiles_entropy_first: np.ndarray
     profiles_confidence: np.ndarray

@@ -37,6 +37,7 @@ export interface Answer {
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
   pooled: Pooled | null; // of a long text
+  profiles: Record<string, ArrayLike<number>>; // [l][h] by name; offsets [l][h][17]; none: not requested
   parts: Record<"attention" | "similarity", Float32Array | null>; // [l][h][rows][columns]
   pairs: FoundPairs | null;
   summary: Summary[][] | null; // [l][h]
@@ -57,7 +58,6 @@ export interface Pooled {
   side: number; // blocks along a map
   attention: Uint16Array | Float32Array; // [l][h][side][side], f2 or f4: the largest element of each block
   similarity: Uint16Array | Float32Array; // the same
-  profiles: Record<string, ArrayLike<number>>; // [l][h] by name; offsets [l][h][17]
 }
 
 // An answer as JSON: lists of tokens and few numbers.
@@ -122,6 +122,11 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     distances: map("head_distances") as Float32Array | null,
     pooled: pooledOf(tensors),
+    profiles: Object.fromEntries(
+      [...tensors].flatMap(([name, { data }]) =>
+        name.startsWith("profiles_") ? [[name.slice("profiles_".length), data as ArrayLike<number>]] : [],
+      ),
+    ),
     parts: {
       attention: map("sliced_attentions") as Float32Array | null,
       similarity: map("sliced_similarities") as Float32Array | null,
@@ -152,14 +157,10 @@ export const predictsNext = ({ encoding, source }: Answer): boolean => encoding.
 function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
   const [attention, similarity] = ["attentions", "similarities"].map((of) => tensors.get(`max_pooled_${of}`));
   if (!attention || !similarity) return null;
-  const profiles = [...tensors].flatMap(([name, { data }]) =>
-    name.startsWith("profiles_") ? [[name.slice("profiles_".length), data]] : [],
-  );
   return {
     side: similarity.shape.at(-1) ?? 0,
     attention: attention.data as Pooled["attention"],
     similarity: similarity.data as Pooled["similarity"],
-    profiles: Object.fromEntries(profiles) as Pooled["profiles"],
   };
 }
 

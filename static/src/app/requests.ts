@@ -95,6 +95,12 @@ const wholeRequest = (
   more: Partial<AnalyzeRequest> = {},
 ): AnalyzeRequest => ({ ...inputOf({ ...state, special: true, center: false }), layers, heads, outputs, ...more });
 
+// The profiles of all heads. A causal model's first token is none of the profile's kinds, so its column comes with them.
+export const profilesRequest = (state: Requested, causal: boolean): AnalyzeRequest => {
+  const outputs: AnalyzeRequest["outputs"] = causal ? ["profiles", "sliced_attentions"] : ["profiles"];
+  return wholeRequest(state, "all", "all", outputs, causal ? { columns: [0, 1] } : {});
+};
+
 // Some layers' attention maps as bytes.
 export const attentionRequest = (state: Requested, layers: number[]): AnalyzeRequest =>
   wholeRequest(state, layers, "all", ["attentions"], { dtype: "u1" });

@@ -3,7 +3,7 @@ import type { Answer } from "../app/answer";
 import { perObject } from "../app/per-object";
 import type { Levels } from "./levels";
 import { kindsOf, type Profile } from "./patterns";
-import { profilesOf } from "./pooled";
+import { profilesOf } from "./profiles";
 import { visibleTokens, type Pooled } from "../maps/thumbnail";
 import type { Order, Pooling, Reply } from "./worker";
 

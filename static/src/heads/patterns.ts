@@ -1,6 +1,6 @@
 // The targets of a head's attention, as fractions of each query's attention, mean over the queries (Clark et al. 2019),
 // and its pattern in one word. Counted from the overview's bytes: what a row lost by rounding to 0 is spread
-// evenly over the cells that lost it. The service's profiles know no sentences, and a file of arrays has no service.
+// evenly over the cells that lost it. Or taken from the service's profiles.
 import type { Encoding } from "../app/answer";
 
 export const PATTERNS = [
@@ -58,32 +58,21 @@ export function profileOf(map: Uint8Array, T: number, kinds: Kinds): Profile {
   const sums = Object.fromEntries(
     PATTERNS.filter((name) => name !== "broad").map((name) => [name, 0]),
   ) as Profile["shares"];
-  const chance = { sentence: 0, repeated: 0, nearby: 0 };
   const offsets = new Array<number>(2 * REACH + 1).fill(0);
   const columns = new Float64Array(T);
   const [repeats, sentences] = [placesOf(repeated), placesOf(sentence)];
-  let entropy = 0,
-    cells = 0, // that attention can reach
-    most = 0; // entropy of even rows
+  let entropy = 0;
   for (let i = 0; i < T; i++) {
     const end = causal ? i + 1 : T;
     const { scale, rest, spread } = rowOf(map, i * T, end);
     entropy += spread;
-    cells += end;
-    most += Math.log(end);
     addRow(columns, map, i * T, end, scale, rest);
     const within = (places: readonly number[]): readonly number[] => (causal ? places.filter((j) => j <= i) : places);
     const sumAt = (places: readonly number[]): number => sumOf(map, i * T, places, scale, rest);
     for (let j = Math.max(0, i - REACH); j < Math.min(end, i + REACH + 1); j++) offsets[j - i + REACH]! += sumAt([j]);
-    chance.nearby += Math.min(i, NEARBY) + Math.min(end - 1 - i, NEARBY);
-    const mates = within(sentences.get(sentence[i]!) ?? []);
-    sums.sentence += sumAt(mates);
-    chance.sentence += mates.length;
+    sums.sentence += sumAt(within(sentences.get(sentence[i]!) ?? []));
     const all = repeats.get(repeated[i]!);
-    if (!all) continue;
-    const same = within(all);
-    sums.repeated += sumAt(same) - sumAt([i]);
-    chance.repeated += same.length - 1;
+    if (all) sums.repeated += sumAt(within(all)) - sumAt([i]);
   }
   columns.forEach((sum, j) => {
     if (j === first) sums.first += sum;
@@ -94,17 +83,60 @@ export function profileOf(map: Uint8Array, T: number, kinds: Kinds): Profile {
   sums.self = offsets[REACH]!;
   for (let k = 1; k <= NEARBY; k++) sums.nearby += offsets[REACH - k]! + offsets[REACH + k]!;
   sums.next = offsets[REACH + 1]!;
-  const share = (v: number, of: number): number => (of > 0 ? v / of : NaN);
   for (const name of Object.keys(sums) as (keyof typeof sums)[]) sums[name] = share(sums[name], T);
   return {
     shares: sums,
     offsets: offsets.map((sum, k) => share(sum, T - Math.abs(k - REACH))),
-    evenness: share(entropy, most),
-    chance: {
-      sentence: share(chance.sentence, cells),
-      repeated: share(chance.repeated, cells),
-      nearby: share(chance.nearby, cells),
+    evenness: share(entropy, evenEntropy(T, causal)),
+    chance: chanceOf(T, kinds),
+  };
+}
+
+const share = (v: number, of: number): number => (of > 0 ? v / of : NaN);
+
+// The sum of the entropies of rows that are even.
+function evenEntropy(T: number, causal: boolean): number {
+  let sum = 0;
+  for (let i = 0; i < T; i++) sum += Math.log(causal ? i + 1 : T);
+  return sum;
+}
+
+// The shares that even rows give.
+function chanceOf(T: number, { repeated, sentence, causal }: Kinds): Strengths["chance"] {
+  const cells = causal ? (T * (T + 1)) / 2 : T * T; // that attention can reach
+  const sides = causal ? 1 : 2;
+  // Cells of pairs of one kind: of two tokens, and `own` of a token with itself.
+  const pairs = (kinds: readonly number[], own: 0 | 1): number =>
+    [...placesOf(kinds).values()].reduce((sum, { length: m }) => sum + (sides * m * (m - 1)) / 2 + own * m, 0);
+  let nearby = 0;
+  for (let k = 1; k <= NEARBY; k++) nearby += sides * Math.max(0, T - k);
+  return {
+    sentence: share(pairs(sentence, 1), cells),
+    repeated: share(pairs(repeated, 0), cells),
+    nearby: share(nearby, cells),
+  };
+}
+
+// A profile as the service counts it, by name. The service calls no token of a causal model's the first, so its column of
+// attention is given.
+export function profileFrom(
+  of: (name: string) => number,
+  offsets: readonly number[],
+  first: number,
+  T: number,
+  kinds: Kinds,
+): Profile {
+  let nearby = 0; // offsets are means over the queries that have such a neighbour
+  for (let k = 1; k <= NEARBY; k++) if (k < T) nearby += ((offsets[REACH - k]! + offsets[REACH + k]!) * (T - k)) / T;
+  return {
+    shares: {
+      ...{ previous: of("previous"), next: of("next"), self: of("self"), first },
+      ...{ separator: of("separator"), punctuation: of("punctuation"), repeated: of("same_token") },
+      ...{ nearby, sentence: of("same_sentence") },
     },
+    offsets: [...offsets],
+    evenness: share(of("entropy") * T, evenEntropy(T, kinds.causal)),
+    chance: chanceOf(T, kinds),
   };
 }
 

@@ -3,7 +3,6 @@ import { partAt, type Answer } from "../app/answer";
 import { perObject } from "../app/per-object";
 import { LONG } from "../app/requests";
 import { visibleTokens } from "../maps/thumbnail";
-import { REACH, type Profile } from "./patterns";
 import { fromHalves, signedBytes } from "./similarity";
 
 export const isLong = (overview: Answer | null | undefined): boolean => Boolean(overview?.pooled);
@@ -60,27 +59,4 @@ export function extentOf(overview: Answer, withSpecial: boolean): Extent {
   const tokens = small ? [...Array(small.side).keys()] : visibleTokens(overview, withSpecial);
   const columns = source ? visibleTokens({ encoding: source }, withSpecial) : tokens;
   return { T: small ? small.side : encoding.ids.length, tokens, columns };
-}
-
-// The profiles by layer * heads + head, as far as the service counts them: they know no sentences.
-export function profilesOf({ pooled, layers, heads, encoding }: Answer): Profile[] {
-  const profiles = pooled?.profiles;
-  if (!profiles?.offsets) return [];
-  const T = encoding.ids.length;
-  const width = 2 * REACH + 1;
-  const offsets = Array.from(profiles.offsets);
-  return Array.from({ length: layers.length * heads.length }, (_, at): Profile => {
-    const of = (name: string): number => profiles[name]?.[at] ?? NaN;
-    const around = offsets.slice(at * width, (at + 1) * width);
-    return {
-      shares: {
-        ...{ previous: of("previous"), next: of("next"), self: of("self"), first: of("first") },
-        ...{ separator: of("separator"), punctuation: of("punctuation"), repeated: of("same_token") },
-        ...{ nearby: NaN, sentence: NaN },
-      },
-      offsets: around,
-      evenness: of("entropy") / Math.log(T),
-      chance: { sentence: NaN, repeated: NaN, nearby: NaN },
-    };
-  });
 }

@@ -3,7 +3,7 @@
 import type { Answer } from "../app/answer";
 import type { Cache } from "../app/cache";
 import { SAMPLE } from "../app/examples";
-import { attentionRequest } from "../app/requests";
+import { attentionRequest, profilesRequest } from "../app/requests";
 import { isFile } from "../app/sources";
 import { factsOf } from "../app/model-facts";
 import { stackOf } from "../app/stacks";
@@ -11,6 +11,7 @@ import type { State } from "../app/state";
 import { keep, kept } from "../app/storage";
 import type { Deriver } from "./derived";
 import type { Strengths } from "./patterns";
+import { profilesOf } from "./profiles";
 
 type Heads = readonly Strengths[]; // by layer * heads + head
 
@@ -20,7 +21,7 @@ const ofDecoder = ({ model, lang, tlang }: State): Partial<State> => ({
   ...{ target: SAMPLE, write: 0 },
   tlang: tlang || (factsOf(model)?.target_language ?? (lang || (factsOf(model)?.source_language ?? ""))),
 });
-const KEY = "headscope-patterns-1-"; // and the model's checksum, and its decoder; another number for another sample or count
+const KEY = "headscope-patterns-2-"; // and the model's checksum, and its decoder; another number for another sample or count
 
 export class SamplePatterns {
   private readonly known = new Map<string, Heads>();
@@ -48,6 +49,14 @@ export class SamplePatterns {
     const choose = state.only !== "all" || state.seek !== "";
     if (!choose && this.begun !== of && !this.deriver.hasMade(overview)) return null;
     this.begun = of;
+    const made = isFile(state.model) ? this.ofFile(overview, state) : this.ofSample(overview, state);
+    if (!made || made.length < count) return null;
+    const heads = made.map(({ shares, evenness, chance }): Strengths => ({ shares, evenness, chance }));
+    keep("localStorage", KEY + of, JSON.stringify(heads, rounded));
+    return heads;
+  }
+
+  private ofSample({ encoding }: Answer, state: State): readonly Strengths[] | null {
     const sample = {
       ...state,
       text: SAMPLE,
@@ -58,17 +67,18 @@ export class SamplePatterns {
       literal: false,
       ...ofDecoder(state),
     };
-    const plain = isFile(state.model) ? state : sample; // a file has one text
-    const { answer } = this.cache.want(attentionRequest(plain, overview.layers));
+    const { answer } = this.cache.want(profilesRequest(sample, encoding.causal));
+    return answer && profilesOf(answer);
+  }
+
+  // A file has one text, and its maps.
+  private ofFile(overview: Answer, state: State): readonly Strengths[] | null {
+    const { answer } = this.cache.want(attentionRequest(state, overview.layers));
     if (!answer) return null;
     const maps = answer.attentions as Uint8Array;
     const size = maps.length / answer.layers.length;
     answer.layers.forEach((_, l) => this.deriver.profiles(answer, l, maps.subarray(l * size, (l + 1) * size)));
-    const made = this.deriver.of(answer).profiles.filter((profile) => profile !== undefined);
-    if (made.length < count) return null;
-    const heads = made.map(({ shares, evenness, chance }): Strengths => ({ shares, evenness, chance }));
-    keep("localStorage", KEY + of, JSON.stringify(heads, rounded));
-    return heads;
+    return this.deriver.of(answer).profiles.filter((profile) => profile !== undefined);
   }
 }
 

@@ -70,6 +70,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     headOutputs: outputs && (dtype === "f2" ? toHalves(outputs) : outputs),
     distances: null,
     pooled: null,
+    profiles: {},
     parts: { attention: null, similarity: null },
     pairs: null,
     summary,
