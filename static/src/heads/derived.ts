@@ -56,6 +56,14 @@ export class Deriver {
     return this.of(overview);
   }
 
+  // The copies of a head's maps for thumbnails; null if there are none, or they show other tokens.
+  copiesOf(overview: Answer, l: number, h: number, withSpecial: boolean) {
+    const { small } = this.of(overview);
+    const at = l * overview.heads.length + h;
+    const [attention, similarity] = [small.attention[at], small.similarity[at]];
+    return small.special === withSpecial && attention ? { attention, similarity } : null;
+  }
+
   private similarity(overview: Answer, l: number, withSpecial: boolean): void {
     if (this.begun(overview, `similarity ${l}`)) return;
     this.order(overview, l, { kind: "similarity", ...this.outputsOf(overview, l, withSpecial) });

@@ -176,6 +176,12 @@ export const patternName = (head: Known): string => {
 // The name of the pattern in this text; "" before it is known.
 export const patternHere = ({ profile }: Known): string => (profile ? PATTERN_NAMES[labelOf(profile) ?? "none"] : "");
 
+// The pattern, and that in this text if it is another one.
+export function patternsOf(known: Known): string {
+  const [sample, here] = [patternName(known), patternHere(known)];
+  return here && sample && here !== sample ? `${sample} · in this text ${here}` : sample;
+}
+
 // The layer, and the head if it is named, of a place: "7·5", "L7 H5", "layer 7", "7"; null for other words.
 export function soughtPlace(sought: string): { l: number; h: number | null } | null {
   const [, l, h] = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase()) ?? [];

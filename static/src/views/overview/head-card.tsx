@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Answer } from "../../app/answer";
 import { hasSimilarities } from "../../app/sources";
 import type { State } from "../../app/state";
-import { patternHere, patternName, type Known } from "../../heads/figures";
+import { patternsOf, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
 import { headsOf } from "../../heads/heads";
 import { blockOf, extentOf, smallMapsOf } from "../../heads/pooled";
@@ -59,12 +59,6 @@ function Picture({
 }
 
 export const canRest = ({ encoding }: Answer): boolean => encoding.ids.length <= RESTING_MOST;
-
-// The pattern, and that in this text if it is another one.
-function patternsOf(known: Known): string {
-  const [sample, here] = [patternName(known), patternHere(known)];
-  return here && sample && here !== sample ? `${sample} · in this text ${here}` : sample;
-}
 
 // Names of tokens along a map; nothing for many.
 function Names({ axis, side }: { axis: Axis | undefined; side: "rows" | "columns" }) {
@@ -121,9 +115,11 @@ export function HeadCard({ answer, at, known }: Props) {
     ? small.similarity(at.l)[at.h]
     : heads.deriver.of(answer).similarity[at.l * answer.heads.length + at.h];
   const rests = useRest(`${at.l}.${at.h}`);
-  // The words and merged pieces need the head's numbers. A pointer that sweeps over the heads of a long text does without.
-  const head =
-    rests || rows <= AT_ONCE_MOST || state.words ? heads.roughHead(answer, { layer: at.l, head: at.h }) : null;
+  // The words and merged pieces need the head's numbers, and a fine picture each of its cells. A pointer that sweeps over
+  // the heads of a long text does without: it sees the copies that the thumbnails are made of.
+  const passes = !rests && rows > AT_ONCE_MOST;
+  const head = passes ? null : heads.roughHead(answer, { layer: at.l, head: at.h });
+  const copies = passes ? heads.deriver.copiesOf(answer, at.l, at.h, state.special) : null;
   const picture = useRef<HTMLCanvasElement>(null);
   const [side, setSide] = useState(PIXELS);
   const shades = useMemo(() => {
@@ -132,13 +128,24 @@ export function HeadCard({ answer, at, known }: Props) {
     const { tokens, columns } = extentOf(answer, state.special);
     if (!attention) return null;
     // As many cells as the picture has pixels: pooled while they are bytes, which costs a tenth.
-    const shown = pool(attention, rows, side, tokens, false, columns);
-    const alike = similarity && pool(similarity, rows, side, tokens);
+    const shown = copies?.attention ?? pool(attention, rows, side, tokens, false, columns);
+    const alike = copies?.similarity ?? (similarity && pool(similarity, rows, side, tokens));
     return {
       attention: { ...shadeOfBytes(shown.values, "attention", paints), n: shown.side, m: shown.across },
       similarity: alike && { ...shadeOfBytes(alike.values, "similarity", paints), n: alike.side, m: alike.across },
     };
-  }, [answer, head && state.words, attention, similarity, side, state.special, state.words, state.map, theme]);
+  }, [
+    answer,
+    head && state.words,
+    copies !== null,
+    attention,
+    similarity,
+    side,
+    state.special,
+    state.words,
+    state.map,
+    theme,
+  ]);
   const axes = useMemo(() => axesOf(answer, state), [answer, state.special, state.words]);
   const words = useMemo(
     () =>

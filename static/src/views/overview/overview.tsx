@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
+import { perFrame } from "../../app/frame";
 import { FIGURES, likeOf, METRICS, rangeOf, valueOf, type Known, type Metric } from "../../heads/figures";
 import { figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern, type Place } from "../../heads/order";
 import { hasSimilarities } from "../../app/sources";
@@ -154,8 +155,14 @@ function CardAt(props: {
 }) {
   const { answer, summary, rest } = props;
   const [pointed, setPointed] = useState<Place | null>(null);
+  // Of all heads that the pointer passes within a frame, the last one is drawn.
   useLayoutEffect(() => {
-    props.pointed.current = setPointed;
+    let last: Place | null = null;
+    const draw = perFrame(() => setPointed(last));
+    props.pointed.current = (at) => {
+      last = at;
+      draw();
+    };
   }, []);
   const at = pointed ?? rest;
   return at && <HeadCard answer={answer} at={at} known={summary?.[at.l]?.[at.h]} />;
