@@ -219,7 +219,7 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   expect((await saved(page, "PNG of texts")).bytes.subarray(1, 4).toString()).toBe("PNG");
   await texts.nth(2).getByRole("button").focus();
   await page.keyboard.press("Enter");
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await expect(textBox(page)).toHaveValue(examples[2].body);
   await expect(page).toHaveURL(new RegExp(`layer=${layer}&head=${head}`));
   await expect(page).toHaveURL(/[#&]prompt=%3D(&|$)/); // none, as the run had

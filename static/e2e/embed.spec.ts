@@ -5,8 +5,8 @@ import type { FrameLocator, Page } from "@playwright/test";
 import { expect, exportMenu, maps, menuNote, readout, runCard, test, thumbs } from "./viewer";
 
 const VIEWS = {
-  overview: ["Overview", ".thumb"],
-  head: ["Head", ".heatmap canvas"],
+  overview: ["Heads", ".thumb"],
+  head: ["Maps", ".heatmap canvas"],
   text: ["Text", ".token"],
   pairs: ["Pairs", ".scroller tbody tr"],
   compare: ["Compare", ".heatmap canvas"],
@@ -49,7 +49,7 @@ for (const [view, [name, shows]] of Object.entries(VIEWS))
 test("a frame's view can be used, left and come back to", async ({ page, home }) => {
   const inside = await frame(page, `${home}?embed#text=A+dog+ran.`);
   await thumbs(inside).nth(12 + 7).click();
-  await expect(inside.getByRole("region", { name: "Head", exact: true })).toBeVisible();
+  await expect(inside.getByRole("region", { name: "Maps", exact: true })).toBeVisible();
   await maps(inside).last().hover();
   await expect(inside.locator(".readout .line")).toContainText("→");
   const [whole] = await Promise.all([
@@ -60,8 +60,8 @@ test("a frame's view can be used, left and come back to", async ({ page, home })
   await inside.getByRole("button", { name: "More" }).click();
   await inside.locator("#stage").getByText("Centre outputs").click();
   await expect(inside.getByText("O·O′ of centred outputs")).toBeVisible();
-  await inside.getByRole("button", { name: "← Overview" }).click();
-  await expect(inside.getByRole("region", { name: "Overview", exact: true })).toBeVisible();
+  await inside.getByRole("button", { name: "← Heads" }).click();
+  await expect(inside.getByRole("region", { name: "Heads", exact: true })).toBeVisible();
   await expect(inside.locator("#stage").getByLabel("Centre outputs")).toBeChecked(); // "Find heads…" is open
 });
 

@@ -223,7 +223,7 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
   await page.getByRole("option", { name: "bridge" }).click();
   await expect(page.getByText("This needs a token")).toBeHidden();
   await page.locator(".ranks .barred").first().click();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
 });
 
 test("no list of heads is called empty while a change is computed, and no scale runs from 0 to 0", async ({ watched: page, home }) => {

@@ -115,7 +115,7 @@ for (const fragment of ["view=head&layer=1&head=4", "view=pairs&layer=1&head=4"]
     const picture = (await save(page, "SVG")).toString();
     expect(await shown()).toEqual(before); // labels are painted again
     if (fragment.includes("view=head"))
-      expect(count(picture, />cat<\/text>/g)).toBe(8); // two cats, two maps, both ways
+      expect(count(picture, />cat<\/text>/g)).toBe(12); // two cats: in two maps, both ways, and in both columns of lines
     else expect(count(picture, /<text [^>]*text-anchor="(end|middle)"[^>]*>[0-9,]+<\/text>/g)).toBeGreaterThan(4); // of both axes
     const alone = await context.newPage(); // has no fonts of the viewer's page
     await alone.goto(`data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture)}`);

@@ -1,15 +1,15 @@
 // Checks what a first visit sees: a short text whose tokens are all named, a telling head, and all heads at once.
 import type { Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
-import { analysed, chosenThumb, colours, displayOptions, exactFigures, expect, findings, firstText, LONG, open, ranked, settled, taskTest, test, thumb, view } from "./viewer";
+import { analysed, chosenThumb, colours, displayOptions, exactFigures, expect, findings, firstText, goTo, LONG, open, ranked, settled, taskTest, test, thumb, view } from "./viewer";
 
 test("the title of the document names head, text and view", async ({ watched: page, home }) => {
   await open(page, home, `view=head&layer=1&head=4&text=${encodeURIComponent("A dog saw the cat.")}`);
-  await expect(page).toHaveTitle("Layer 1 · head 4 · “A dog saw the cat.” · Head · headscope");
+  await expect(page).toHaveTitle("Layer 1 · head 4 · “A dog saw the cat.” · Maps · headscope");
   await page.getByRole("combobox", { name: "Layer", exact: true }).selectOption("3");
   await expect(page).toHaveTitle(/^Layer 3 · head 4/);
   await page.keyboard.press("1");
-  await expect(page).toHaveTitle("“A dog saw the cat.” · Overview · headscope");
+  await expect(page).toHaveTitle("“A dog saw the cat.” · Heads · headscope");
   await open(page, home, `view=trace&layer=1&head=4&text=${encodeURIComponent("A dog saw the cat.")}`); // of all heads
   await expect(page).toHaveTitle("“A dog saw the cat.” · Trace · headscope");
   await open(page, home, "view=corpus");
@@ -78,7 +78,7 @@ test("a head opens in the colours of its thumbnail: the square root, attention f
   await open(page, home, "");
   await settled(page);
   await chosenThumb(page).click();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await expect(page.getByRole("radio", { name: "Root" })).toBeChecked();
   const bars = page.getByRole("figure").getByRole("img");
   await expect(bars.first()).toContainText("square root, 0 to 1.00");
@@ -117,7 +117,7 @@ taskTest("a model for fewer than 128 tokens opens, and cuts a long text at its o
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
   await expect(page.getByRole("alert")).toHaveCount(0);
   for (const name of ["Text", "Pairs", "Experiment", "Trace", "Compare"]) {
-    await page.getByRole("button", { name, exact: true }).click();
+    await goTo(page, name);
     await expect(view(page, name)).toBeVisible();
     await settled(page);
     await expect(page.getByRole("alert")).toHaveCount(0);
@@ -158,8 +158,8 @@ test("few stops of the keyboard lie before the heads, and one “?” explains a
   await page.getByRole("link", { name: "Skip to the view" }).focus();
   await page.keyboard.press("Enter");
   expect(await stops()).toBeLessThanOrEqual(9); // 16 once
-  for (const name of ["Overview", "Head", "Text", "Pairs", "Compare", "Experiment", "Trace"]) {
-    await page.getByRole("navigation").getByRole("button", { name, exact: true }).click();
+  for (const name of ["Heads", "Maps", "Text", "Pairs", "Compare", "Experiment", "Trace"]) {
+    await goTo(page, name);
     await settled(page);
     const [row] = await view(page, name).locator(".toolbar:has(> .ends)").all();
     await expect(row!.locator(".what")).toHaveCount(1);
@@ -176,7 +176,7 @@ test("the tour never lies over a shared link, and frames what it speaks of", asy
   await expect(chosenThumb(page)).toBeVisible();
   const tour = page.getByRole("dialog", { name: "Tour" });
   const framed = page.locator("[data-toured]");
-  for (const part of [/input|panel/, /thumb/, /toolbar/, /^Head$/, /^Experiment$/]) {
+  for (const part of [/input|panel/, /thumb/, /toolbar/, /^Head$/, /^What if$/]) {
     await expect(framed).toHaveCount(1);
     const [own, within, text] = await framed.evaluate((one) => [one.className, one.parentElement!.className, one.textContent]);
     expect([own, within, text].some((words) => part.test(words ?? "")), String(part)).toBe(true);
@@ -193,8 +193,8 @@ test("the tour never lies over a shared link, and frames what it speaks of", asy
 });
 
 const SHOWN = [
-  ["Overview", "", [".thumb canvas", ".colour-bar .strip"]],
-  ["Head", "view=head", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
+  ["Heads", "", [".thumb canvas", ".colour-bar .strip"]],
+  ["Maps", "view=head", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
   ["Text", "view=text&layer=1&head=4&sel=3", [".token[style*=background]", ".colour-bar .strip", ".lists li span"]],
   ["Pairs", "view=pairs&layer=1&head=4", [".token[style*=background]", "table.pairs", ".pair-legend button"]],
   ["Compare", "view=compare&layer=1&head=4&layer2=2", [".plate .heatmap canvas", ".plate .colour-bar .strip"]],
@@ -221,7 +221,7 @@ for (const [name, fragment, shown] of SHOWN) {
     expect(await page.locator(shown[0]).first().evaluate((one) => getComputedStyle(one).getPropertyValue("print-color-adjust"))).toBe("exact");
   });
 
-  test(`axe finds nothing serious or moderate in forced colours: ${name}`, { tag: name === "Head" ? [] : "@slow" }, async ({ watched: page, home }) => {
+  test(`axe finds nothing serious or moderate in forced colours: ${name}`, { tag: name === "Maps" ? [] : "@slow" }, async ({ watched: page, home }) => {
     await page.emulateMedia(FORCED);
     await open(page, home, fragment);
     await expect(page.locator(shown[0]).first()).toBeVisible();

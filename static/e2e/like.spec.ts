@@ -18,7 +18,7 @@ const nearest = async (request: APIRequestContext, home: string, place: number):
 test("heads like one: nearest first, from the search and from the head itself", async ({ watched: page, home, request }) => {
   await open(page, home, `view=head&layer=7&head=5&${QUERY}`);
   await page.getByRole("button", { name: "Heads like this one" }).click();
-  await expect(view(page, "Overview")).toBeVisible();
+  await expect(view(page, "Heads")).toBeVisible();
   await expect(page.getByLabel("Find heads")).toHaveValue("like 7·5");
   const order = ["7·5", ...(await nearest(request, home, 7 * 12 + 5))];
   await expect.poll(() => thumbs(page).locator("b").allTextContents()).toEqual(order);

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import type { Locator, Page } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
 import { serve } from "./server";
-import { analysed, bodyRows, colours, expect, exportMenu, figures, limit, looking, maps, open, predictions, rankedHeads, readout, settled, test, textBox, thumbs, view } from "./viewer";
+import { analysed, bodyRows, colours, expect, exportMenu, figures, goTo, limit, looking, maps, open, predictions, rankedHeads, readout, settled, test, textBox, thumbs, view } from "./viewer";
 
 const CLICKS = 3;
 
@@ -18,7 +18,7 @@ class Visitor {
   }
   click = (target: Locator, options?: Parameters<Locator["click"]>[0]) => this.count(target.click(options));
   button = (name: string) => this.click(this.page.getByRole("button", { name, exact: true }));
-  tab = (name: string) => this.click(this.page.getByRole("navigation", { name: "Views" }).getByRole("button", { name }));
+  tab = (name: string) => goTo(this.page, name, (target) => this.click(target));
   choose = (label: string, value: string) => this.count(this.page.getByLabel(label).selectOption(value));
 }
 
@@ -76,7 +76,7 @@ test("experiments and comparisons: a masked word, heads off, two texts, two mode
   await visitor.tab("Compare");
   await visitor.click(page.getByRole("radio", { name: "Another text" }));
   await page.getByLabel("Second text", { exact: true }).fill("The harbour of the new town was built for warships.");
-  await visitor.click(page.getByRole("button", { name: "Compare", exact: true }).last());
+  await page.keyboard.press("Control+Enter");
   await expect(maps(page)).toHaveCount(3);
   await expect(figures(page)).toContainText("Tokens compared");
 
@@ -111,7 +111,7 @@ test("a figure, the keyboard, an explanation of N, the way back", { tag: "@slow"
   await expect(page.getByRole("dialog", { name: "Keys and help" })).toContainText("previous, next head");
   await page.keyboard.press("Escape");
   await page.keyboard.press("2");
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
 
   visitor = await arrive(page, home);
   await visitor.click(thumbs(page).first());
@@ -120,12 +120,12 @@ test("a figure, the keyboard, an explanation of N, the way back", { tag: "@slow"
 
   visitor = await arrive(page, home);
   await visitor.click(thumbs(page).first());
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await settled(page);
-  await visitor.tab("Overview");
-  await expect(view(page, "Overview")).toBeVisible();
+  await visitor.tab("Heads");
+  await expect(view(page, "Heads")).toBeVisible();
   await page.goBack();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
 });
 
 test("a server with a token, and one that is gone", { tag: "@slow" }, async ({ page, home }, info) => {

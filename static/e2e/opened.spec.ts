@@ -38,7 +38,7 @@ test("a file opens in Overview, Head and Text with its own numbers, and nothing 
   await expect(thumbs(page)).toHaveCount(12);
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
   await thumb(page, 2, 3).click();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await expect(page.getByRole("figure")).toHaveCount(2);
   await expect(exactFigures(page)).toBeVisible();
   const heatmap = page.locator(".plate canvas[tabindex]").first();
@@ -72,8 +72,8 @@ test("without outputs or tokens it says what is missing, and offers attention al
   await expect(page.getByRole("radio", { name: "Similar to" })).toHaveCount(0);
   for (const [key, words] of [
     ["4", "no “head_outputs”"],
+    ["5", "runs the model"],
     ["7", "runs the model"],
-    ["8", "runs the model"],
   ] as const) {
     await page.keyboard.press(key);
     await expect(page.locator(".view .notice")).toContainText(words);

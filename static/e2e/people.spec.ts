@@ -53,11 +53,11 @@ test("Escape releases the held cell", async ({ watched: page, home }) => {
   await expect(readout(page)).toContainText("Point at a map");
 });
 
-test("all views are offered in sight on a phone", async ({ watched: page, home }) => {
+test("all sections, and the parts of one, are in sight on a phone", async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 800 });
   await open(page, home, "view=experiment");
-  const tabs = page.getByRole("navigation", { name: "Views" }).getByRole("button");
-  await expect(tabs).toHaveCount(8);
+  const tabs = page.getByRole("navigation").getByRole("button");
+  await expect(tabs).toHaveCount(4 + 3);
   for (const tab of await tabs.all()) await expect(tab).toBeInViewport({ ratio: 1 });
 });
 
@@ -229,10 +229,10 @@ test("a map that comes late has the keyboard's focus, when a head is opened and 
     await route.continue();
   });
   await open(page, home, "weigh=1"); // what thumbnails know stands in for plain maps
-  const map = view(page, "Head").getByRole("application", { name: "Attention map" });
-  const facts = figures(view(page, "Head"));
+  const map = view(page, "Maps").getByRole("application", { name: "Attention map" });
+  const facts = figures(view(page, "Maps"));
   const arrives = async (): Promise<void> => {
-    await expect(view(page, "Head")).toBeFocused();
+    await expect(view(page, "Maps")).toBeFocused();
     await expect(facts).toBeHidden();
     come();
     await expect(map).toBeFocused();
@@ -256,7 +256,7 @@ test("a map that comes late has the keyboard's focus, when a head is opened and 
 test("a head opened by the keyboard has the focus; Escape and Back return it to its thumbnail", async ({ watched: page, home }) => {
   await open(page, home);
   const thumb = thumbs(page).nth(2 * 12 + 3);
-  const map = view(page, "Head").getByRole("application", { name: "Attention map" });
+  const map = view(page, "Maps").getByRole("application", { name: "Attention map" });
   await expect(thumb).toBeVisible();
   await thumb.focus();
   await page.keyboard.press("Enter");
@@ -267,7 +267,7 @@ test("a head opened by the keyboard has the focus; Escape and Back return it to 
   await expect(page).not.toHaveURL(/pin=/);
   await expect(map).toBeFocused();
   await page.keyboard.press("Escape");
-  await expect(view(page, "Overview")).toBeVisible();
+  await expect(view(page, "Heads")).toBeVisible();
   await expect(thumb).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(map).toBeFocused();
@@ -275,7 +275,7 @@ test("a head opened by the keyboard has the focus; Escape and Back return it to 
   await expect(thumb).toBeFocused();
   // By the mouse the view has it, not the map, which would take the wheel.
   await thumb.click();
-  await expect(view(page, "Head")).toBeFocused();
+  await expect(view(page, "Maps")).toBeFocused();
   await page.goBack();
   await expect(thumb).toBeFocused();
 });

@@ -49,7 +49,7 @@ for (const [precision, means] of [
       await expect(badge).toHaveAccessibleName(means);
       const [name, field] = [(await badge.boundingBox())!, (await modelBox(page).boundingBox())!];
       expect(field.y - name.y).toBeLessThan(24);
-      await page.keyboard.press("6");
+      await page.keyboard.press("8");
       await expect(view(page, "Corpus").getByRole("form", { name: "New run" }).getByRole("note")).toHaveText(precision);
       const card = runCard(view(page, "Corpus"), "Done");
       await expect(card.getByRole("note")).toHaveText(precision);

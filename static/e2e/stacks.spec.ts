@@ -1,6 +1,6 @@
 // Models that write: whose heads are shown, the target, and maps between two texts.
 import type { Page } from "@playwright/test";
-import { analysed, bodyRows, chosenTokens, colours, expect, findings, maps, headMap, modelBox, open, pairRows, readout, runCard, runOptions, saved, settled, taskTest as test, view } from "./viewer";
+import { analysed, bodyRows, chosenTokens, colours, expect, findings, goTo, maps, headMap, modelBox, open, pairRows, readout, runCard, runOptions, saved, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge.";
 const TARGET = "The police closed it after the war.";
@@ -45,7 +45,7 @@ test("a cross head has target tokens as rows and text tokens as columns, on scre
   const last = source_tokens.length - 1;
   await expect(readout(page)).toContainText(written(10, last));
   await page.getByText("Pinned row as a table").click();
-  await expect(bodyRows(view(page, "Head").getByRole("table"))).toHaveCount(source_tokens.length);
+  await expect(bodyRows(view(page, "Maps").getByRole("table"))).toHaveCount(source_tokens.length);
   const { file, bytes } = await saved(page, "CSV");
   expect(file).toContain("cross-head-l1-h2");
   const [header, ...lines] = bytes.toString().replace("\ufeff", "").trim().split(/\r?\n/);
@@ -75,8 +75,8 @@ test("arrays of cross heads that were saved open again, with the tokens of both 
   for (const key of ["ArrowDown", "ArrowDown", "End"]) await page.keyboard.press(key); // the first one shows a cell
   const value = Number(attentions[0][0][1][last].toPrecision(3));
   await expect(readout(page)).toContainText(`target ${tokens[1]} 1 → text ${source_tokens[last]} ${last}   A ${value}`);
-  for (const name of ["Text", "Pairs", "Compare", "Overview"]) {
-    await page.getByRole("button", { name, exact: true }).click();
+  for (const name of ["Text", "Pairs", "Compare", "Heads"]) {
+    await goTo(page, name);
     await expect(view(page, name)).toBeVisible();
     await settled(page);
   }
@@ -113,12 +113,12 @@ test("Pairs and Compare show a cross head by similarities of the target's tokens
   const { pairs, tokens } = await (await request.post(`${home}analyze`, { data })).json();
   await open(page, home, of("head", `${target}&layer=1&head=2&pin=3.5`));
   await settled(page);
-  await page.getByRole("button", { name: "Pairs", exact: true }).click();
+  await goTo(page, "Pairs");
   await expect(page).not.toHaveURL(/pin=/);
   await pairRows(page).first().click();
   const [{ i, j }] = pairs;
   await expect(readout(page)).toContainText(`target ${tokens[i]} ${i} and ${tokens[j]} ${j}   S `);
-  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await goTo(page, "Compare");
   await page.getByRole("radio", { name: "Another head" }).check();
   await expect(view(page, "Compare")).toContainText(`${tokens.length} tokens of the target`);
   await expect(page.getByRole("radio", { name: "Attention" })).toHaveCount(0);
@@ -157,7 +157,7 @@ test("an experiment changes cross heads, and predicts the target's next token", 
   const { bytes: listed } = await saved(page, "CSV");
   expect(listed.toString()).toMatch(/from_token,to,to_token,heads\r?\n/);
   expect(await findings(page)).toEqual([]);
-  await page.getByRole("button", { name: "Experiment", exact: true }).click();
+  await goTo(page, "Experiment");
   // Changes are of heads of one stack.
   await page.getByRole("combobox", { name: "Heads of" }).selectOption("decoder");
   await expect(page).toHaveURL(/stack=decoder/);

@@ -1,6 +1,6 @@
 // Stories: views with captions, undone, presented, saved as a file that works offline, and opened again.
 import { readFileSync } from "node:fs";
-import { analysed, exactFigures, expect, findings, maps, open, settled, storyMenu, test, textBox, thumbs, view } from "./viewer";
+import { analysed, exactFigures, expect, findings, goTo, maps, open, settled, storyMenu, test, textBox, thumbs, view } from "./viewer";
 
 const QUERY = "view=head&layer=1&head=4&pin=2.5&text=The+old+bridge+%5BMASK%5D+closed.";
 
@@ -12,29 +12,29 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
   await menu.click();
   await page.getByLabel("Caption for this view").fill("One head <b>& its</b> cell");
   await page.getByRole("button", { name: "Add this view" }).click();
-  await expect(page.getByLabel("Title of step 1")).toHaveValue("Head · Layer 1 · head 4 · old → closed");
+  await expect(page.getByLabel("Title of step 1")).toHaveValue("Maps · Layer 1 · head 4 · old → closed");
   expect(await findings(page)).toEqual([]);
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: "Overview", exact: true }).click();
+  await goTo(page, "Heads");
   await expect(thumbs(page)).toHaveCount(144);
   await settled(page);
   await menu.click();
   await page.getByRole("button", { name: "Add this view" }).click();
   await page.getByRole("button", { name: "Move step 2 up" }).click();
-  await expect(page.getByLabel("Title of step 1")).toHaveValue("Overview");
+  await expect(page.getByLabel("Title of step 1")).toHaveValue("Heads");
   await page.getByRole("button", { name: "Remove step 2" }).click();
   await page.getByRole("button", { name: "Undo" }).click();
-  await expect(page.getByLabel("Title of step 2")).toHaveValue(/^Head/);
+  await expect(page.getByLabel("Title of step 2")).toHaveValue(/^Maps/);
   await page.getByRole("button", { name: "Present" }).click();
   const dialog = page.getByRole("dialog", { name: "Presentation" });
-  await expect(dialog.getByRole("heading")).toHaveText("Overview");
+  await expect(dialog.getByRole("heading")).toHaveText("Heads");
   await page.keyboard.press("ArrowRight");
   await expect(dialog.getByRole("heading")).toContainText("Layer 1 · head 4");
   await expect(dialog.getByRole("img")).toHaveJSProperty("complete", true);
   await expect(dialog).toContainText("One head <b>& its</b> cell");
   expect(await findings(page)).toEqual([]);
   await dialog.getByRole("button", { name: "Open the view" }).click();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await expect(page).toHaveURL(/pin=2\.5/);
   await menu.click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as HTML" }).click()]);
@@ -42,7 +42,7 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
   const saved = await context.newPage();
   await context.setOffline(true);
   await saved.setContent(readFileSync(file).toString());
-  await expect(saved.locator("section.shown h1")).toHaveText("Overview");
+  await expect(saved.locator("section.shown h1")).toHaveText("Heads");
   await saved.keyboard.press("ArrowRight");
   await expect(saved.locator("section.shown p")).toHaveText("One head <b>& its</b> cell");
   expect(await saved.locator("section.shown img").evaluate((image: HTMLImageElement) => image.naturalWidth)).toBeGreaterThan(100);
@@ -75,7 +75,7 @@ test("notes on a head and on a cell: kept, undone, shown again, presented and sa
   await expect(ofHead).toHaveValue("It looks ahead");
   await ofHead.fill("It looks back");
   await page.keyboard.press("Tab");
-  await page.getByRole("button", { name: "Overview", exact: true }).click();
+  await goTo(page, "Heads");
   await expect(page.getByRole("button", { name: /layer 1, head 4.*with a note/i })).toBeVisible();
   await page.reload();
   await page.getByRole("button", { name: /layer 1, head 4.*with a note/i }).click();

@@ -149,7 +149,7 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   const maps = (names: string[]): boolean => names.some((name) => ["attentions", "similarities", "head_outputs"].includes(name));
   expect(requests.filter(maps)).toEqual([]); // neither of this text nor of the sample text
   expect(requests.some((names) => names.includes("max_pooled_attentions"))).toBe(true);
-  await expect(view(page, "Overview")).toContainText("square root, 0 to 1; largest of 6 × 6");
+  await expect(view(page, "Heads")).toContainText("square root, 0 to 1; largest of 6 × 6");
   // The card comes with the pointer. The heads stay where they are, and its bars say the same.
   await page.getByRole("radio", { name: "Attention", exact: true }).check();
   const card = page.getByRole("region", { name: "Enlarged head" });

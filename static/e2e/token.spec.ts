@@ -69,7 +69,7 @@ test("the copied command takes the token from the environment", async ({ page, c
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.addInitScript(() => sessionStorage.setItem("headscope-token", "open-sesame-1234"));
   await open(page, home, "view=head&layer=1&head=4");
-  await expect(exactFigures(view(page, "Head"))).toBeVisible();
+  await expect(exactFigures(view(page, "Maps"))).toBeVisible();
   await exportMenu(page).click();
   await page.getByRole("button", { name: /^curl/ }).click();
   await expect(menuNote(page)).toContainText("Copied");

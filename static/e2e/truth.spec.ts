@@ -71,7 +71,7 @@ test("similarities below 0 have colours of their own, and every bar says its sca
   await page.getByRole("radio", { name: "Per row" }).check();
   await expect(bars.nth(1)).toContainText("± the row’s largest");
   for (const [name, fragment] of [
-    ["Overview", "tint=high_pairs"],
+    ["Heads", "tint=high_pairs"],
     ["Text", "view=text&layer=1&head=4"],
     ["Compare", "view=compare&layer=1&head=4&layer2=7&head2=5"],
   ] as const) {

@@ -123,6 +123,16 @@ export const findHeads = (page: Page) => page.getByRole("button", { name: "Find 
 export const textOptions = (page: Page) => page.getByText("Text…", { exact: true }).click();
 export const displayOptions = (page: Page) => page.getByText("Display…", { exact: true }).click();
 
+// Goes to a view: to its section, unless the page is there, and to its part of the section.
+const SECTION_OF: Record<string, string> = { Maps: "Head", Text: "Head", Pairs: "Head", Compare: "What if", Experiment: "What if", Trace: "What if" };
+export async function goTo(page: Page, name: string, click = (target: Locator): Promise<unknown> => target.click()): Promise<void> {
+  const section = SECTION_OF[name];
+  const tab = page.getByRole("navigation", { name: "Sections" }).getByRole("button", { name: section ?? name, exact: true });
+  if (!section || (await tab.getAttribute("aria-current")) === null) await click(tab);
+  const part = page.getByRole("navigation", { name: `Parts of ${section}` }).getByRole("button", { name, exact: true });
+  if (section && (await part.getAttribute("aria-current")) === null) await click(part);
+}
+
 // Parts of the page, by role and name as an assistive program finds them. Classes find the rest: pixels of canvases,
 // lines of drawings, and what is measured.
 type Part = Page | Locator | FrameLocator;

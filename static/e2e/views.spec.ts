@@ -11,9 +11,9 @@ test("first visit: the example is analysed, a tour of five steps shows it and ca
   await tour.getByRole("button", { name: "Next", exact: true }).click();
   await expect(page.locator("[data-toured]")).toHaveClass(/thumb/);
   await tour.getByRole("button", { name: "Show" }).click();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await page.goBack();
-  await expect(view(page, "Overview")).toBeVisible();
+  await expect(view(page, "Heads")).toBeVisible();
   for (let step = 3; step <= 5; step++) await tour.getByRole("button", { name: "Next", exact: true }).click();
   await tour.getByRole("button", { name: "Done" }).click();
   await expect(tour).toBeHidden();
@@ -98,7 +98,7 @@ test("overview: sorts by a figure, colours by it, opens a head", async ({ watche
   await page.getByText("All figures as a table").click();
   await expect(page.locator(".alternative tbody tr")).toHaveCount(144);
   await thumbs(page).first().click();
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await expect(page).toHaveURL(/view=head/);
 });
 

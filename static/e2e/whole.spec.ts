@@ -1,5 +1,5 @@
 // Tests for every view: the address, the keyboard, errors, long texts, accessibility, appearance.
-import { analysed, chosenThumb, chosenTokens, colours, displayOptions, drawn, exactFigures, expect, figures, findings, limit, LONG, open, pairCount, pairRows, readout, reload, settled, test, textBox, textOptions, thumbs, tokens, view } from "./viewer";
+import { analysed, chosenThumb, chosenTokens, colours, displayOptions, drawn, exactFigures, expect, figures, findings, goTo, limit, LONG, open, pairCount, pairRows, readout, reload, settled, test, textBox, textOptions, thumbs, tokens, view } from "./viewer";
 
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 
@@ -9,7 +9,7 @@ test("the address restores the whole view", { tag: "@slow" }, async ({ watched: 
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(analysed(page)).not.toContainText("128 tokens");
   await expect(analysed(page)).toContainText("tokens");
-  await page.getByRole("button", { name: "Pairs", exact: true }).click();
+  await goTo(page, "Pairs");
   await displayOptions(page);
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.2");
   await page.getByLabel("Hide special tokens").check();
@@ -25,7 +25,9 @@ test("the address restores the whole view", { tag: "@slow" }, async ({ watched: 
   await displayOptions(page);
   await expect(page.getByLabel("Hide special tokens")).toBeChecked();
   await page.goBack();
-  await expect(view(page, "Overview")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
+  await page.goBack();
+  await expect(view(page, "Heads")).toBeVisible();
 });
 
 test("everything can be done with the keyboard", async ({ watched: page, home }) => {
@@ -49,10 +51,10 @@ test("everything can be done with the keyboard", async ({ watched: page, home })
   for (const key of ["Control+Home", ...Array<string>(9).fill("ArrowDown"), "ArrowRight"]) await page.keyboard.press(key);
   expect(await name()).toMatch(/layer 9, head 1$/i);
   await page.keyboard.press("Enter");
-  await expect(view(page, "Head")).toBeVisible();
+  await expect(view(page, "Maps")).toBeVisible();
   await page.keyboard.press("]");
   await expect(page).toHaveURL(/layer=9&head=2/);
-  await expect(figures(view(page, "Head"))).toBeVisible(); // what is not there yet has no place among the tabs
+  await expect(figures(view(page, "Maps"))).toBeVisible(); // what is not there yet has no place among the tabs
   for (let n = 0; n < 40 && !(await page.evaluate(() => document.activeElement!.matches(".heatmap canvas"))); n++)
     await page.keyboard.press("Tab");
   for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
@@ -131,7 +133,7 @@ test("code that does not come is told, and fetched by a reload", async ({ page, 
     await page.keyboard.press("Escape");
   };
   await addView("Reload the page and add the view again");
-  await page.getByRole("button", { name: "Corpus", exact: true }).click();
+  await goTo(page, "Corpus");
   await expect(page.getByRole("alert")).toContainText("The code of this view did not come");
   await page.unroute(lost);
   await page.getByRole("button", { name: "Reload the page" }).click();

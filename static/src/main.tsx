@@ -12,8 +12,7 @@ import { quotedTexts, stackNote } from "./app/stacks";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
-import { isOfOneHead, isOfText, viewOf } from "./app/views";
-import { capital } from "./app/words";
+import { isOfOneHead, isOfText, nameOfView, viewOf } from "./app/views";
 import { FocusKeeper } from "./focus";
 import { titleOf } from "./app/selection";
 import { headsOf } from "./heads/heads";
@@ -28,6 +27,7 @@ import { AppContext, useApp } from "./ui/context";
 import { Adopt } from "./ui/controls";
 import { Glossary, Help, openHelp } from "./ui/help";
 import { Panel } from "./ui/panel";
+import { Parts } from "./ui/sections";
 import { TokenGate } from "./ui/token-gate";
 import { Tour } from "./views/overview/tour";
 import "./styles.css";
@@ -69,7 +69,7 @@ function Named() {
   const head = title && `${title}${stackNote(app.state)} · `;
   const quoted = (most: number): string => quotedTexts(tokensRequest(app.state), most);
   useLayoutEffect(() => {
-    document.title = `${ofText ? `${head}${quoted(TITLED)} · ` : ""}${capital(view)} · headscope`;
+    document.title = `${ofText ? `${head}${quoted(TITLED)} · ` : ""}${nameOfView(view)} · headscope`;
   });
   return ofText ? <p class="printed">{`headscope · ${app.modelName()} · ${head}${quoted(QUOTED)}`}</p> : null;
 }
@@ -98,6 +98,7 @@ function Frame() {
       <main>
         <h1 class="hidden">headscope: how transformers pay attention</h1>
         <Panel />
+        <Parts />
         <div class="stage" id="stage" tabIndex={-1}>
           <TokenGate />
           <Named />
@@ -140,7 +141,7 @@ function dropFile(e: DragEvent): void {
   e.preventDefault();
   e.dataTransfer.dropEffect = "copy";
   if (e.type === "drop" && !takeDropped(app, e))
-    app.announce("Attention arrays (.npz, .safetensors) can be dropped here, a file of texts in the view Corpus", true);
+    app.announce("Attention arrays (.npz, .safetensors) can be dropped here, a file of texts in Corpus", true);
 }
 
 const app = new App(render);

@@ -47,7 +47,8 @@ test("every part's fields of the state are in the list that the start reads", ()
 });
 
 test("every view registers itself, in its folder", () => {
-  const [, names] = /VIEWS = \[(.*)\]/.exec(readFileSync(join(source, "app/state.ts"), "utf8"));
+  const [, sections] = /SECTIONS = \{([^}]*)\}/.exec(readFileSync(join(source, "app/state.ts"), "utf8"));
+  const names = [...sections.matchAll(/\[(.*)\]/g)].map(([, views]) => views).join();
   const registered = files.flatMap((file) => {
     const [, view] = /^addView\("(\w+)"/m.exec(readFileSync(file, "utf8")) ?? [];
     if (view) assert.equal(name(file), `views/${view}/view.ts`);

@@ -5,8 +5,16 @@ import { EXAMPLES } from "./examples";
 import { flag, fraction, integer, oneOf, text, type Field, type ValuesOf } from "./fields";
 import { SUM } from "./selection";
 
-export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
-export type View = (typeof VIEWS)[number];
+// The sections of the page, and the views that are the parts of each.
+export const SECTIONS = {
+  Heads: ["overview"],
+  Head: ["head", "text", "pairs"],
+  "What if": ["experiment", "compare", "trace"],
+  Corpus: ["corpus"],
+} as const;
+export type Section = keyof typeof SECTIONS;
+export type View = (typeof SECTIONS)[Section][number];
+export const VIEWS: readonly View[] = Object.values(SECTIONS).flat();
 
 export const STACKS = ["encoder", "decoder", "cross"] as const; // of an encoder-decoder model
 export type Stack = (typeof STACKS)[number];

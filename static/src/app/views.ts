@@ -1,6 +1,7 @@
 // The views. Each registers itself, in a file "view.ts" of its folder.
 import type { FunctionComponent } from "preact";
-import type { View } from "./state";
+import { SECTIONS, type Section, type View } from "./state";
+import { capital } from "./words";
 
 export interface Registered {
   component: FunctionComponent;
@@ -23,3 +24,11 @@ const OF_ONE_HEAD: readonly View[] = ["head", "text", "pairs"];
 export const isOfOneHead = (name: View): boolean => OF_ONE_HEAD.includes(name);
 
 export const isOfText = (name: View): boolean => !REGISTERED.get(name)?.ofRuns;
+
+// A view by its name on the page: that of its section, if it has no other parts.
+const NAMES: Partial<Record<View, string>> = { overview: "Heads", head: "Maps" };
+export const nameOfView = (view: View): string => NAMES[view] ?? capital(view);
+
+export const partsOf = (section: Section): readonly View[] => SECTIONS[section];
+export const sectionOf = (view: View): Section =>
+  (Object.keys(SECTIONS) as Section[]).find((section) => partsOf(section).includes(view)) ?? "Heads";

@@ -6,6 +6,7 @@ import { escapeBidi } from "../app/bidi";
 import { fileName } from "../app/sources";
 import { useApp } from "../ui/context";
 import { Button, closeDialog, Dialog, Field, openDialog } from "../ui/controls";
+import { nameOfView } from "../app/views";
 import { capital } from "../app/words";
 import { closeFile, isOpenable, missingOf, openedIn, openFile } from "./files";
 import type { OpenedFile } from "./opened-file";
@@ -122,7 +123,7 @@ export function FileCard() {
 export function NotOfFile() {
   const app = useApp();
   return (
-    <section class="view" aria-label={capital(app.state.view)}>
+    <section class="view" aria-label={nameOfView(app.state.view)}>
       <div class="notice" role="status">
         <h2>Not in the file</h2>
         <p>{missingOf(app.state)}</p>

@@ -5,13 +5,12 @@ import { escapeBidi } from "../app/bidi";
 import { notedIn, stackNote } from "../app/stacks";
 import { formatState, parseState } from "../app/state";
 import { titleOf } from "../app/selection";
-import { isOfOneHead, isOfText } from "../app/views";
+import { isOfOneHead, isOfText, nameOfView } from "../app/views";
 import { save } from "../saving/files";
 import { offered } from "../saving/offer";
 import { useApp } from "../ui/context";
 import { useMenu } from "../ui/menu";
 import { Button } from "../ui/controls";
-import { capital } from "../app/words";
 import { pageOf, storyIn } from "./page";
 import { Presentation } from "./present";
 import { notesOn, type Note, type Step, storyOf } from "./story";
@@ -30,7 +29,7 @@ function placeOf(app: App): string {
     state.view === "head" && i !== undefined && j !== undefined && tokens[i] && columns[j]
       ? `${tokens[i]} → ${columns[j]}`
       : "";
-  return [capital(state.view), head, cell].filter(Boolean).join(" · ");
+  return [nameOfView(state.view), head, cell].filter(Boolean).join(" · ");
 }
 
 async function stepOf(app: App, caption: string): Promise<Step> {

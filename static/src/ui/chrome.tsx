@@ -1,12 +1,14 @@
 // The frame around the views: the bar above with its tabs and menus, the readout below.
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { embedded } from "../app/embed";
-import { formatState, VIEWS, type View } from "../app/state";
+import { formatState } from "../app/state";
 import { applyTheme, THEMES, themeChoice } from "../app/theme";
+import { nameOfView } from "../app/views";
 import { useApp } from "./context";
 import { Button, Options } from "./controls";
 import { ModelBadge } from "./precision";
+import { Sections } from "./sections";
 import { capital } from "../app/words";
 
 const RESTING = "Point at a map for values · ? lists the keys";
@@ -19,11 +21,7 @@ export function TopBar({ menu, onHelp }: { menu: ComponentChildren; onHelp: () =
         <Mark />
         <span>headscope</span>
       </a>
-      <nav aria-label="Views">
-        {VIEWS.map((view) => (
-          <Tab key={view} view={view} />
-        ))}
-      </nav>
+      <Sections />
       <div class="tools">
         {menu}
         <select
@@ -38,21 +36,6 @@ export function TopBar({ menu, onHelp }: { menu: ComponentChildren; onHelp: () =
         </Button>
       </div>
     </header>
-  );
-}
-
-function Tab({ view }: { view: View }) {
-  const app = useApp();
-  const current = app.state.view === view;
-  const tab = useRef<HTMLButtonElement>(null);
-  // After the page is drawn: before, this would make the browser lay out the page twice.
-  useEffect(() => {
-    if (current) tab.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [current]);
-  return (
-    <button type="button" ref={tab} aria-current={current ? "page" : undefined} onClick={() => app.go(view)}>
-      {capital(view)}
-    </button>
   );
 }
 
@@ -88,7 +71,7 @@ function FrameLinks() {
     <span class="ways">
       <ModelBadge />
       <Button class="link" hidden={app.state.view === first} onClick={() => app.go(first)}>
-        ← {capital(first)}
+        ← {nameOfView(first)}
       </Button>
       <a target="_blank" rel="noopener" href={`./#${formatState(app.state)}`}>
         Open in headscope

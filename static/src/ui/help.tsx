@@ -6,7 +6,7 @@ import { keepToken, token } from "../app/token";
 
 const KEYS: Record<string, Record<string, string>> = {
   Everywhere: {
-    "1 – 8": "views",
+    "1 – 8": "the sections and their parts",
     "[  ]": "previous, next head",
     "{  }": "previous, next layer",
     "<  >": "previous, next window of a long text",
@@ -16,8 +16,8 @@ const KEYS: Record<string, Record<string, string>> = {
     "Ctrl Z": "undo the last step",
     "?": "this list",
   },
-  Overview: { "← → ↑ ↓": "move through the heads", "Home End": "ends of the row", "↵": "open the head" },
-  Map: {
+  Heads: { "← → ↑ ↓": "move through the heads", "Home End": "ends of the row", "↵": "open the head" },
+  Maps: {
     "← → ↑ ↓": "move the cross-hair",
     "Shift + arrows": "ten cells",
     Esc: "release the pinned cell; then back to all heads",

@@ -25,8 +25,8 @@ import { figureRequest, madeOf } from "../../saving/provenance";
 import { Notes, type PinnedCell } from "../../story/notes";
 import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
-import { Alternative, Button, type Fact, Facts } from "../../ui/controls";
-import { StateDisclosure, StateSegmented, StateSelect, StateToggle } from "../../ui/state-controls";
+import { Alternative, Button, Disclosure, type Fact, Facts } from "../../ui/controls";
+import { StateSegmented, StateSelect, StateToggle } from "../../ui/state-controls";
 import { type Term, Terms } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
@@ -58,7 +58,7 @@ export function HeadView() {
   const shown = head && plates.of(head);
   const quantities = QUANTITIES.filter((quantity) => quantity === "attention" || hasSimilarities(state));
   return (
-    <section class="view head" aria-label="Head">
+    <section class="view head" aria-label="Maps">
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={quantities} play />
         {!tooLong && <Zoom plates={plates} />}
@@ -75,27 +75,31 @@ export function HeadView() {
       </Controls>
       {statusOf(app, entry, head !== null)}
       {entry.answer && tooLong && <LongHead overview={entry.answer} selection={selection} />}
-      {/* Hidden, not left out: the next head's map takes over the focus. */}
-      <div class="plates" hidden={!head}>
-        {quantities.map((quantity) => (
-          <Plate
-            key={quantity}
-            title={shown?.[quantity].title ?? ""}
-            note={shown?.[quantity].note ?? ""}
-            bar={shown?.[quantity].bar ?? null}
-            heatmap={plates.maps[quantity]}
-          />
-        ))}
+      <div class="maps-and-lines" hidden={entry.answer !== null && tooLong}>
+        <div class="of-maps">
+          {/* Hidden, not left out: the next head's map takes over the focus. */}
+          <div class="plates" hidden={!head}>
+            {quantities.map((quantity) => (
+              <Plate
+                key={quantity}
+                title={shown?.[quantity].title ?? ""}
+                note={shown?.[quantity].note ?? ""}
+                bar={shown?.[quantity].bar ?? null}
+                heatmap={plates.maps[quantity]}
+              />
+            ))}
+          </div>
+          {head && <HeadFacts head={head} selection={selection} />}
+          {head && <Notes selection={selection} cell={pinned && cellOf(head, pinned)} />}
+          {head && !isRectangular(head) && <PairRanking axis={head.axis} pair={pinned} />}
+          {head && (
+            <Alternative title="Pinned row as a table">
+              <PinnedRow head={head} row={pinned?.[0] ?? 0} />
+            </Alternative>
+          )}
+        </div>
+        {head && <Sided head={head} />}
       </div>
-      {head && <HeadFacts head={head} selection={selection} />}
-      {head && <Notes selection={selection} cell={pinned && cellOf(head, pinned)} />}
-      {head && !isRectangular(head) && <PairRanking axis={head.axis} pair={pinned} />}
-      {head && <Sided head={head} />}
-      {head && (
-        <Alternative title="Pinned row as a table">
-          <PinnedRow head={head} row={pinned?.[0] ?? 0} />
-        </Alternative>
-      )}
     </section>
   );
 }
@@ -157,12 +161,17 @@ function Controls({ scaleOnly, children }: { scaleOnly: boolean; children: Compo
   );
 }
 
+const SIDED_AT_ONCE = 30; // tokens of a text whose lines are shown unasked
+
 // Only while the text is short: of a long one nobody could follow a line.
 function Sided({ head }: { head: Head }) {
+  const app = useApp();
+  const { sided } = app.state;
   const n = Math.max(head.axis.n, head.columns.n);
   const long = n > TWO_SIDED_MOST;
+  const open = sided === "auto" ? n <= SIDED_AT_ONCE : sided === "1";
   return (
-    <StateDisclosure field="sided" title="Lines between two columns">
+    <Disclosure title="Lines between two columns" open={open} onToggle={() => app.set({ sided: open ? "0" : "1" })}>
       {long ? (
         <p class="muted">
           For texts of at most {TWO_SIDED_MOST} tokens; this one has {n}. Set “Tokens at most” to see its beginning.
@@ -170,7 +179,7 @@ function Sided({ head }: { head: Head }) {
       ) : (
         <TwoSided head={head} />
       )}
-    </StateDisclosure>
+    </Disclosure>
   );
 }
 

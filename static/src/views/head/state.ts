@@ -40,7 +40,7 @@ const FIELDS = {
   }),
   zoom: window, // in Head, and of the first map in Compare
   pin: indices(2), // the pinned cell, as two token positions
-  sided: flag(), // lines between two columns of tokens
+  sided: oneOf(["auto", "1", "0"] as const, "auto"), // lines between two columns of tokens; auto: of a short text
   // the pair ranking of the two chosen tokens
   ties: flag(),
   tie: oneOf(PAIR_RELATIONS, "to", "By", {

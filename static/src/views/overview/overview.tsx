@@ -109,7 +109,7 @@ export function OverviewView() {
     [order.map(({ l, h }) => `${l}.${h}`).join(), shape?.heads, summary, near, state, app.theme, chosenHead.layer, chosenHead.head, entry.status], // prettier-ignore
   );
   return (
-    <section class="view overview" aria-label="Overview">
+    <section class="view overview" aria-label="Heads">
       <Controls like={likeOf(state.seek)?.join("·")}>
         <p class="about muted">
           {isCross(state) &&
@@ -155,7 +155,7 @@ function CardAt(props: {
 }) {
   const { answer, summary, rest } = props;
   const [pointed, setPointed] = useState<Place | null>(null);
-  // Of all heads that the pointer passes within a frame, the last one is drawn.
+  // Draws the last one of the heads that the pointer passes within a frame.
   useLayoutEffect(() => {
     let last: Place | null = null;
     const draw = perFrame(() => setPointed(last));

@@ -73,7 +73,7 @@ function stepsOf(app: App): Step[] {
     },
     {
       title: "Read a head",
-      text: "Click a picture for its maps, token by token. Text and Pairs show the same head over the text; Compare sets it beside another head, text or model.",
+      text: "Click a picture for its maps, token by token. Its section has the same head over the text, and its pairs of tokens.",
       part: ".top nav button:nth-of-type(2)",
       here: {
         words: "The framed head separates words best.",
@@ -82,8 +82,8 @@ function stepsOf(app: App): Step[] {
     },
     {
       title: "Change the model",
-      text: "Experiment switches heads off and shows what the model then predicts. A “?” explains the controls beside it; the one at the top lists the keys and the glossary.",
-      part: ".top nav button:nth-of-type(7)",
+      text: "Experiment switches heads off and shows what the model then predicts. Compare sets a head beside another head, text or model. A “?” explains the controls beside it; the one at the top lists the keys and the glossary.",
+      part: ".top nav button:nth-of-type(3)",
       here: { words: "Try it with a word that is masked.", show: { view: "experiment" } },
     },
   ];
