@@ -388,15 +388,15 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *
             continue;
         enter_layer(b, number, module->name);
         hs_norm *norm = norm_of(module, layer);
-        if (module->bias_alone)
-            bind(b, module->bias_alone, NULL, 0, outputs_of(&architecture->shape, module->parts[0]),
-                 &dense_of(layer, module->parts[0])->bias);
-        else if (norm && module->numbered)
+        if (norm && module->numbered)
             gather_norms(b, module, index, number, architecture, norm);
         else if (norm)
             bind_norm_rows(b, module->by_head ? hs__module_heads(module, &architecture->shape) : 0,
                            norm_width(module, architecture),
                            hs__module_is_biased(module, b->layout, architecture), norm);
+        else if (module->bias_alone)
+            bind(b, module->bias_alone, NULL, 0, outputs_of(&architecture->shape, module->parts[0]),
+                 &dense_of(layer, module->parts[0])->bias);
         else
             bind_dense(b, module, architecture, layer);
     }
