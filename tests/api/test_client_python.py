@@ -432,14 +432,15 @@ def test_a_text_that_is_none_is_refused(client):
 
 
 def test_a_view_is_one_of_the_viewers(client):
-    views = re.search(r"VIEWS = \[(.*)\]", (CLIENT.parents[1] / "static/src/app/state.ts").read_text(encoding="utf-8"))[1]
+    sections = re.search(r"SECTIONS = \{(.*?)\}", (CLIENT.parents[1] / "static/src/app/state.ts").read_text(encoding="utf-8"), re.S)[1]
+    views = re.findall(r'"(\w+)"', sections)
     answer = client.analyze(TEXT)
-    for view in re.findall(r"\w+", views):
+    for view in views:
         assert f"view={view}" in answer.view(view).state
     assert "center=1" in client.analyze(TEXT, center="text").view().state
     with pytest.raises(ValueError, match="view is 'nosuchview'; it must be one of overview, head") as caught:
         answer.view("nosuchview")
-    assert str(caught.value).endswith("one of " + ", ".join(re.findall(r"\w+", views)))
+    assert str(caught.value).endswith("one of " + ", ".join(views))
 
 
 def test_a_picture_for_notebooks(client):

@@ -12,7 +12,7 @@ NAMES = {"text": "text", "text_pair": "pair", "model": "model", "max_tokens": "m
          "split_special_tokens": "literal", "threshold": "tau", "attention_threshold": "atau"}
 UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "pool", "rows", "columns", "reduce", "digits", "dtype", "predictions",
           "head_scores", "effects_of", "target"}
-VIEWS = ("overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace")
+VIEWS = ("overview", "head", "text", "pairs", "experiment", "compare", "trace", "corpus")
 
 
 class View:
