@@ -93,7 +93,7 @@ arm64:
 	@chmod +x $(ARM64)/headscope
 	HEADSCOPE=$(abspath $(ARM64))/headscope $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) $(ARM64_TESTS)
 
-## make api-test        the running server over HTTP, the command line, the notebook (pytest)
+## make api-test        the running server over HTTP, the command line, the notebook (pytest); API_SHARD=1/2: half of the tests
 # Two more than cores, since tests also wait. More than four would only take memory.
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? n + 2 : 4)))
 PYTEST = HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/pytest -n $(TEST_PROCESSES) tests/api
@@ -106,9 +106,10 @@ api-test: $(BINARY) $(PASSES)
 viewer-test: static/node_modules/.package-lock.json
 	cd static && npm run --silent test
 
-## make browser-test    the viewer in Chromium against the running server (Playwright)
+## make browser-test    the viewer in Chromium against the running server (Playwright); BROWSER_SHARD=1/2: half of the tests
+BROWSER_SHARD ?=
 browser-test: $(BINARY) static/node_modules/.package-lock.json
-	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser
+	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser -- $(BROWSER_SHARD:%=--shard=%)
 
 ## make freeze SEED=1   api and browser tests while their processes stand still now and then
 SEED ?= 1

@@ -1,29 +1,36 @@
 """A server of the client's own, which ends with the client or with Python."""
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
+import signal
 import subprocess
 import tempfile
+import threading
 import weakref
+from collections.abc import Iterator
 from typing import IO
 
 from .errors import HeadscopeError
 from .program import find_program
 
 
-class _Process(subprocess.Popen[str]):
-    """Starts a process, and ends it if ^C arrives before Popen returns: no caller has a reference to it yet."""
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[list[int]]:
+    """Holds ^C back while the block runs, and gives the list of those held: Popen loses a process of an unknown number.
 
-    def __init__(self, arguments: list[str], log: IO[str]):
-        try:  # in a session of its own: ^C and a notebook's interrupt reach only Python
-            super().__init__(arguments, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
-        except BaseException:
-            if getattr(self, "pid", None):
-                self.terminate()
-                self.wait()
-            raise
+    Only the main thread handles it. A started process has handlers of its own."""
+    held: list[int] = []
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if callable(handler):
+        signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    try:
+        yield held
+    finally:
+        if callable(handler):
+            signal.signal(signal.SIGINT, handler)
 
 
 class Server:
@@ -52,13 +59,17 @@ class Server:
                 secret.write(self.token + "\n")
                 secret.flush()
                 options = ("--token-file", secret.name, *options)
-            try:
-                self.process = _Process([program, "serve", "--listen", "127.0.0.1:0", *options], log)
+            try:  # in a session of its own: ^C and a notebook's interrupt reach only Python
+                with _interrupts_held() as held:
+                    self.process = subprocess.Popen([program, "serve", "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE,
+                                                    stderr=log, text=True, start_new_session=True)
+                    # Ends it, once: at the latest when Python does, or if ^C comes while the server starts.
+                    self.stop = weakref.finalize(self, _end, self.process, os.getpid())
             except OSError as error:
                 raise HeadscopeError(0, f"cannot start {program}: {error.strerror}") from error
-            # Ends it, once: at the latest when Python does, or if ^C comes while the server starts.
-            self.stop = weakref.finalize(self, _end, self.process, os.getpid())
             try:
+                if held:
+                    signal.raise_signal(signal.SIGINT)
                 self.url = self._address(program, log)
             except BaseException:
                 self.stop()
