@@ -293,7 +293,7 @@ headscope.start(binary=sys.argv[1])
 
 @pytest.mark.parametrize("attempt", range(10))
 def test_a_server_that_starts_ends_with_an_interrupt(tmp_path, attempt):
-    """Whatever Popen does when it arrives."""
+    """It may arrive before Popen has stored the number of the process."""
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/number\nmv {tmp_path}/number {tmp_path}/process\nexec sleep 100000\n")
     program.chmod(0o755)
