@@ -99,8 +99,8 @@ static hs_status program_run(char *const *arguments, const int files[FILES], hs_
                        ", which is not installed here: install Debian's packages librsvg2-bin and "
                        "fonts-dejavu-core, or take svg");
     if (failed)
-        return hs_fail(err, failed == ENOMEM ? HS_NO_MEMORY : HS_IO, "cannot start " PROGRAM ": %s",
-                       strerror(failed));
+        return hs_fail(err, failed == ENOMEM || failed == EAGAIN ? HS_NO_MEMORY : HS_IO,
+                       "cannot start " PROGRAM ": %s", strerror(failed));
     prlimit(process, RLIMIT_CPU, &(struct rlimit){SECONDS_MAX, SECONDS_MAX}, NULL);
     while (waitpid(process, &status, 0) < 0)
         if (errno != EINTR)

@@ -6,6 +6,15 @@
 
 #include <string.h>
 
+/* clang-format off */
+#define BEHIND_THE_HEADS                                                                                     \
+    {.name = "attention.output.dense", .parts = {HS__OUTPUT}},                                               \
+    {.name = "attention.output.LayerNorm", .parts = {HS__ATTENTION_NORM}},                                   \
+    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},                                                   \
+    {.name = "output.dense", .parts = {HS__FFN_OUT}},                                                        \
+    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}}
+/* clang-format on */
+
 static const hs__module first_modules[] = {
     {.name = "attention.self.in_proj",
      .parts = {HS__QUERY, HS__KEY, HS__VALUE},
@@ -15,11 +24,7 @@ static const hs__module first_modules[] = {
     {.name = "attention.self", .parts = {HS__VALUE}, .bias_alone = "v_bias"},
     {.name = "attention.self.pos_proj", .parts = {HS__POSITION_KEY}, .bias = HS__NO_BIAS},
     {.name = "attention.self.pos_q_proj", .parts = {HS__POSITION_QUERY}},
-    {.name = "attention.output.dense", .parts = {HS__OUTPUT}},
-    {.name = "attention.output.LayerNorm", .parts = {HS__ATTENTION_NORM}},
-    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},
-    {.name = "output.dense", .parts = {HS__FFN_OUT}},
-    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}},
+    BEHIND_THE_HEADS,
     {0},
 };
 
@@ -29,11 +34,7 @@ static const hs__module modules[] = {
     {.name = "attention.self.value_proj", .parts = {HS__VALUE}},
     {.name = "attention.self.pos_key_proj", .parts = {HS__POSITION_KEY}},
     {.name = "attention.self.pos_query_proj", .parts = {HS__POSITION_QUERY}},
-    {.name = "attention.output.dense", .parts = {HS__OUTPUT}},
-    {.name = "attention.output.LayerNorm", .parts = {HS__ATTENTION_NORM}},
-    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},
-    {.name = "output.dense", .parts = {HS__FFN_OUT}},
-    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}},
+    BEHIND_THE_HEADS,
     {0},
 };
 

@@ -547,6 +547,13 @@ def test_without_the_program_that_converts_pdf_and_png_are_refused(tmp_path):
         assert done.returncode == code and message in done.stderr and (tmp_path / name).exists() == (code == 0)
 
 
+def test_a_server_without_that_program_answers_501(start_server):
+    server = start_server(environment={"PATH": "/nowhere"})
+    for format in ("pdf", "png"):
+        assert "install Debian's packages librsvg2-bin" in json.loads(draw(server, format, status=501))["detail"]
+    assert draw(server, "svg").startswith(b"<svg")
+
+
 def test_a_conversion_that_fails_says_why(tmp_path):
     program = tmp_path / "rsvg-convert"
     for body, message in (("echo no letters left >&2; exit 3", "cannot write the figure (no letters left): choose svg"), ("kill -9 $$", "ended by signal 9")):
