@@ -118,12 +118,23 @@ void hs_bootstrap_draw(const hs_bootstrap *bootstrap, const double by_block[HS_B
 
 #define NORMAL_975 1.959963984540054
 
-/* A series in 1 / freedom (Abramowitz and Stegun 26.7.5). */
+/* Hill's algorithm 396 (1970) for two tails of 2.5 %. What is behind `near` is for few degrees of freedom. */
 double hs_student_975(double freedom)
 {
-    const double z = NORMAL_975, z2 = z * z;
-    return z + z * (z2 + 1) / (4 * freedom) + z * ((5 * z2 + 16) * z2 + 3) / (96 * freedom * freedom) +
-           z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / (384 * freedom * freedom * freedom);
+    const double n = freedom, x = -NORMAL_975, a = 1 / (n - 0.5), b = 48 / (a * a);
+    double c = ((20700 * a / b - 98) * a - 16) * a + 96.36;
+    const double d = ((94.5 / (b + c) - 3) / b + 1) * sqrt(a * M_PI / 2) * n, near = pow(0.05 * d, 2 / n);
+    if (n == 2)
+        return sqrt(2 / (0.05 * (2 - 0.05)) - 2);
+    if (near <= 0.05 + a) {
+        const double y = 1 / (((n + 6) / (n * near) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4);
+        return sqrt(n * ((y * near - 1) * (n + 1) / (n + 2) + 1 / near));
+    }
+    if (n < 5)
+        c += 0.3 * (n - 4.5) * (x + 0.6);
+    c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b;
+    const double x2 = x * x, y = (((((0.4 * x2 + 6.3) * x2 + 36) * x2 + 94.5) / c - x2 - 3) / b + 1) * x;
+    return sqrt(n * expm1(a * y * y));
 }
 
 static int doubles_compare(const void *a, const void *b)

@@ -70,7 +70,7 @@ hs_interval hs_bootstrap_interval(const hs_bootstrap *bootstrap, const hs_draws 
  * its draws and Student's t; NAN if there is none. */
 double hs_bootstrap_p(const hs_bootstrap *bootstrap, const hs_draws draws, double null);
 
-/* Returns the 97.5 % point of Student's t, within 0.002 from 7 degrees of freedom on. */
+/* Returns the 97.5 % point of Student's t, within 1e-5 for 2 degrees of freedom and from 3 on. */
 double hs_student_975(double freedom);
 
 /* Adjusts n p-values by Benjamini and Hochberg (1995), so that a limit bounds the fraction of false

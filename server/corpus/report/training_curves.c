@@ -161,14 +161,6 @@ static json_t *runs_list(const curve *c)
 
 /* ---- between seeds ---- */
 
-/* Returns the 97.5 % point of Student's t. */
-static double student_975(size_t freedom)
-{
-    static const double few[] = {[2] = 4.302653, 3.182446, 2.776445, 2.570582,
-                                 2.446912,       2.364624, 2.306004, 2.262157};
-    return freedom < sizeof few / sizeof *few ? few[freedom] : hs_student_975((double)freedom);
-}
-
 /* Returns the mean of a figure over seeds, and how far these lie apart; null for less than two. */
 static json_t *spread_json(const double *values, size_t n)
 {
@@ -184,7 +176,7 @@ static json_t *spread_json(const double *values, size_t n)
         squares += (values[i] - mean) * (values[i] - mean);
     const bool is_interval = n >= INTERVAL_SEEDS;
     if (is_interval) {
-        const double half = student_975(n - 1) * sqrt(squares / (double)(n - 1) / (double)n);
+        const double half = hs_student_975((double)(n - 1)) * sqrt(squares / (double)(n - 1) / (double)n);
         low = mean - half;
         high = mean + half;
     }
