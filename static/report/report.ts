@@ -1,6 +1,6 @@
 // The report page. All of it is there without a script (server/corpus/report/report_html.c); this lets the reader look at other
 // layers, heads, thresholds and ranges, reads maps under the pointer, and saves figures. The URL holds the choice.
-import { h } from "../src/ui/dom";
+import { h } from "../src/app/dom";
 import "../src/styles.css";
 import "./report.css";
 import { tableOf } from "./csv";

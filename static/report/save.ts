@@ -1,5 +1,5 @@
 // A figure of several panels as one picture, and on paper.
-import { h, svg } from "../src/ui/dom";
+import { h, svg } from "../src/app/dom";
 
 const ROW = 930; // points of a row of panels
 const SHARP = 600; // pixels across a map, so that readers which blur pictures show its cells

@@ -73,3 +73,11 @@ test("only views and the start know views", () => {
     .filter(([, to]) => to.startsWith("views/"));
   assert.deepEqual(known, []);
 });
+
+test("maps/ knows app/ alone", () => {
+  const known = files
+    .filter((file) => name(file).startsWith("maps/"))
+    .flatMap((file) => graph.get(file).map((other) => [name(file), name(other)]))
+    .filter(([, to]) => !/^(app|maps)\//.test(to));
+  assert.deepEqual(known, []);
+});

@@ -9,12 +9,14 @@ import { scoresRequest, type Requested } from "../app/requests";
 import { stackOf } from "../app/stacks";
 import type { Selection } from "../app/selection";
 import type { Head } from "../maps/analysis";
-import { headOf, roughHeadOf } from "../maps/axis";
+import { headFrom, headOf, type Lens } from "../maps/axis";
 import { AttentionMaps } from "./attention";
 import { Deriver, type Derived } from "./derived";
 import { isScore, type Known } from "./figures";
 import { KnownHeads } from "./known";
+import { outputsAt } from "./outputs";
 import { isTooLong } from "./pooled";
+import { similarityOf } from "./similarity";
 
 const HEADS_MOST = 8; // kept of one answer
 
@@ -82,6 +84,15 @@ class Heads {
     if (!map) return null;
     return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, map, layer, head, this.app.state));
   }
+}
+
+// A head from the overview's answer, drawn at once while the exact answer is on its way.
+function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
+  const T = overview.encoding.ids.length;
+  const outputs = overview.headOutputs && outputsAt(overview, l, h); // none: of a file without them
+  const S = outputs ? similarityOf(outputs, T) : new Float32Array(T * T);
+  const own = overview.centred ? null : outputs;
+  return { ...headFrom(attention, 1 / 255, S, own, overview, lens, null), exact: false };
 }
 
 export const headsOf = perObject((app: App) => new Heads(app));

@@ -3,12 +3,10 @@ import type { Answer, Encoding } from "../app/answer";
 import type { State } from "../app/state";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
 import { joined } from "../app/token-labels";
-import { outputsAt } from "../heads/outputs";
-import { similarityOf } from "../heads/similarity";
 import { escapeBidi } from "../app/bidi";
 import { perObject } from "../app/per-object";
 
-interface Lens {
+export interface Lens {
   special: boolean;
   words: boolean;
 }
@@ -96,7 +94,7 @@ function ownSimilarity(outputs: Float32Array, T: number, axis: Axis): Float32Arr
 }
 
 // One head from its maps; outputs: none where heads are summed.
-function headFrom(
+export function headFrom(
   attention: ArrayLike<number>,
   unit: number,
   S: ArrayLike<number>,
@@ -129,15 +127,6 @@ export function headOf(answer: Answer, lens: Lens): Head {
   const { attentions, similarities } = answer;
   const weighted = answer.weightedNorms as Float32Array | null;
   return { ...headFrom(attentions!, 1, similarities!, outputs, answer, lens, weighted), exact: true };
-}
-
-// The same head from the overview, drawn at once while the exact answer is on its way.
-export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
-  const T = overview.encoding.ids.length;
-  const outputs = overview.headOutputs && outputsAt(overview, l, h); // none: of a file without them
-  const S = outputs ? similarityOf(outputs, T) : new Float32Array(T * T);
-  const own = overview.centred ? null : outputs;
-  return { ...headFrom(attention, 1 / 255, S, own, overview, lens, null), exact: false };
 }
 
 // The token positions of entries; a merged word has that of its first token.

@@ -2,8 +2,7 @@
 // overlays. Two canvases: the map below, redrawn when data or viewport change; the cross-hair above, redrawn
 // while the pointer moves.
 import { perFrame } from "../app/frame";
-import { FINENESS } from "../ui/fineness";
-import { h } from "../ui/dom";
+import { FINENESS, h } from "../app/dom";
 import { labelStep, type Viewport } from "./viewport";
 import { imageOf, type Lut } from "./colour";
 

@@ -1,8 +1,7 @@
 // A part of the page as one SVG, as it is on screen: its texts, grounds, borders and drawings at their places. A canvas is
 // an image with its texts above it. Inkscape and rsvg-convert know no CSS, so colours are written as #rrggbb, and each line
 // of a text is placed.
-import { svg } from "../ui/dom";
-import { FINENESS } from "../ui/fineness";
+import { FINENESS, svg } from "../app/dom";
 
 const EDGE = 20; // around the picture
 const FOOT = 24; // below it, for its title

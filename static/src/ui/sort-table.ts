@@ -1,5 +1,5 @@
 // Sorts tables that the server has written: a click on a column's head orders the rows by it.
-import { h } from "./dom";
+import { h } from "../app/dom";
 
 const NUMBER = /^[+−-]?\d[\d,]*(\.\d+)?(?=$|\s|%)/; // "1,204", "12.3 %", "−0.5 pp", but not "7·5"
 

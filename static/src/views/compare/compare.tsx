@@ -12,7 +12,7 @@ import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import type { MapTrio, Pair } from "../../maps/map-trio";
 import { format } from "../../maps/scale";
-import { TrioPlates, type Heading } from "../../maps/trio-plates";
+import { TrioPlates, type Heading } from "../../ui/plates";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { useExport } from "../../saving/offer";

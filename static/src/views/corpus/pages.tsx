@@ -3,7 +3,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { inert } from "../../../report/inert";
 import { soughtPlace } from "../../heads/figures";
-import { h } from "../../ui/dom";
+import { h } from "../../app/dom";
 import { makeSortable } from "../../ui/sort-table";
 import { StatusLine } from "../../ui/status";
 

@@ -6,7 +6,7 @@ import { SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import type { Pair } from "../../maps/map-trio";
 import { format } from "../../maps/scale";
-import { TrioPlates, type Heading } from "../../maps/trio-plates";
+import { TrioPlates, type Heading } from "../../ui/plates";
 import { useApp } from "../../ui/context";
 import { statusOf } from "../../ui/status";
 import { MapControls, useTwoMaps } from "../../passes/two-maps";

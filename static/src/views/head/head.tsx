@@ -14,7 +14,7 @@ import { nameOf, SUM, type Selection } from "../../app/selection";
 import { TWO_SIDED_MOST, TwoSided } from "../../heads/two-sided";
 import { columnProfile, highTokens, isRectangular, type Axis, type Head } from "../../maps/analysis";
 import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
-import { Plate } from "../../maps/plate";
+import { Plate } from "../../ui/plates";
 import type { Viewport } from "../../maps/viewport";
 import { format, percent } from "../../maps/scale";
 import { hasSimilarities, isFile } from "../../app/sources";

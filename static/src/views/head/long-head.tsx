@@ -8,7 +8,7 @@ import { PairRanking } from "../../heads/pair-ranking";
 import { tokenAxisOf } from "../../maps/axis";
 import type { Axis } from "../../maps/analysis";
 import { Heatmap, type Cell } from "../../maps/heatmap";
-import { Plate } from "../../maps/plate";
+import { Plate } from "../../ui/plates";
 import { format } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { Viewport } from "../../maps/viewport";

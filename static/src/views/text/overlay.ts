@@ -3,7 +3,7 @@
 import type { Segment } from "../../maps/analysis";
 import { cssOf, inkOn, type Lut } from "../../maps/colour";
 import { format } from "../../maps/scale";
-import { svg } from "../../ui/dom";
+import { svg } from "../../app/dom";
 import { tokensIn } from "../../ui/text-flow";
 import { arcPath, linesOf, type Box, type End } from "./arcs";
 import { placeIn } from "./blocks";

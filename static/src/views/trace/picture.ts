@@ -1,7 +1,7 @@
 // Draws routes: tokens across, layers upwards, each hop a curve that is as wide as its routes are strong. The
 // tokens of a text that cross heads attend to stand left of those of the target.
 import type { Hop, Route } from "../../heads/routes";
-import { svg } from "../../ui/dom";
+import { svg } from "../../app/dom";
 import { levelName } from "../../ui/levels";
 
 const SIDE = 84, // beside the columns, for the layers' names

@@ -43,3 +43,6 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   append(node, ...children);
   return node;
 }
+
+// A canvas that can be drawn finer draws itself with as many pixels in a CSS pixel as the detail of this event says.
+export const FINENESS = "fineness";
