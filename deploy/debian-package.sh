@@ -46,6 +46,7 @@ License: Apache-2.0
  On Debian systems, the text of the license is in /usr/share/common-licenses/Apache-2.0.
 END
     component 'static/node_modules/preact/*' Expat preact
+    component 'static/node_modules/@zip.js/zip.js/*' BSD-3-Clause zip.js
     component 'static/node_modules/@fontsource/ibm-plex-mono/*' OFL-1.1 ibm-plex-mono
     component 'static/node_modules/@fontsource/ibm-plex-sans/*' OFL-1.1 ibm-plex-sans
     component DejaVuSans.ttf Bitstream-Vera fonts-dejavu-core

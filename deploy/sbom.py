@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # The npm packages that Vite bundles. The others only build and test.
-IN_THE_VIEWER = ["@fontsource/ibm-plex-mono", "@fontsource/ibm-plex-sans", "preact"]
+IN_THE_VIEWER = ["@fontsource/ibm-plex-mono", "@fontsource/ibm-plex-sans", "@zip.js/zip.js", "preact"]
 FONT = "fonts-dejavu-core"
 # SPDX expressions of Debian's source packages, and of what deploy/portable.sh puts in.
 LICENCES = {

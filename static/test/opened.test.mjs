@@ -4,9 +4,8 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Duplex } from "node:stream";
 import test from "node:test";
-import { createInflateRaw } from "node:zlib";
+import { Uint8ArrayWriter, ZipWriter } from "@zip.js/zip.js/lib/zip-core-custom.js";
 import { fromHalves, centre, similarityOf, toHalves } from "../src/heads/similarity.ts";
 import { answerOf } from "../src/opened/file-answers.ts";
 import { FileError, readFileArrays } from "../src/opened/file-arrays.ts";
@@ -14,19 +13,10 @@ import { headOf } from "../src/maps/axis.ts";
 import { openedFile } from "../src/opened/opened-file.ts";
 import { npzOf } from "../src/saving/npz.ts";
 
-// Browsers have "deflate-raw" since 2022 or 2023, Node since version 20: before it, zlib inflates.
-try {
-  new DecompressionStream("deflate-raw");
-} catch {
-  globalThis.DecompressionStream = function inflating() {
-    return Duplex.toWeb(createInflateRaw());
-  };
-}
-
 const folder = mkdtempSync(join(tmpdir(), "headscope-arrays-"));
 execFileSync(process.env.PYTHON ?? "python3", ["e2e/arrays.py", folder], { stdio: "inherit" });
 const bytesOf = (name) => new Uint8Array(readFileSync(join(folder, name)));
-const opened = (name) => openedFile(name, bytesOf(name));
+const opened = (name) => openedFile(name, new Blob([bytesOf(name)]));
 const signal = new AbortController().signal;
 const ask = (file, request) => answerOf(file, { text: file.text, ...request }, signal);
 
@@ -164,7 +154,7 @@ test("safetensors: tokens in the metadata; damaged ones are refused", async () =
     new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length), true);
     bytes.set(text, 8);
     bytes.set(new Uint8Array(data.buffer), 8 + text.length);
-    return bytes;
+    return new Blob([bytes]);
   };
   const file = await openedFile("one.safetensors", fileOf(header({})));
   assert.deepEqual(file.encoding.tokens, ["a", "b", "c"]);
@@ -194,7 +184,7 @@ test("no bytes make the reader fail otherwise", async () => {
     for (let n = random(4); n >= 0; n--) bytes[random(2) ? near : random(bytes.length)] = random(2) ? random(256) : 255;
     const cut = random(8) ? bytes : bytes.slice(0, random(bytes.length));
     try {
-      await openedFile("x", cut);
+      await openedFile("x", new Blob([cut]));
       read++;
     } catch (error) {
       assert.ok(error instanceof FileError, `round ${round}: ${error?.stack}`);
@@ -204,14 +194,35 @@ test("no bytes make the reader fail otherwise", async () => {
   assert.ok(read > 0 && refused > 100, `${read} read, ${refused} refused`);
 });
 
+const DIRECTORY = 0x02014b50; // signature of an archive's entry in its directory
+const directoryOf = (bytes) => Array.from(bytes).findIndex((_, at) => at < bytes.length - 4 && new DataView(bytes.buffer).getUint32(at, true) === DIRECTORY);
+
 test("an entry that says it is larger than it is, or than is allowed, is refused before it takes memory", async () => {
-  const bytes = new Uint8Array(await npzOf(new Map([["attentions", new Uint8Array(200)]])).arrayBuffer());
+  const bytes = new Uint8Array(await (await npzOf(new Map([["attentions", new Uint8Array(200)]]))).arrayBuffer());
   const view = new DataView(bytes.buffer);
-  const directory = bytes.length - 22 - 46 - "attentions.npy".length;
   for (const size of [0x7fffffff, 0xfffffffe, 0xffffffff]) {
-    view.setUint32(directory + 24, size, true);
-    await assert.rejects(readFileArrays(bytes), FileError);
+    view.setUint32(directoryOf(bytes) + 24, size, true);
+    await assert.rejects(readFileArrays(new Blob([bytes])), FileError);
   }
+});
+
+test("an entry that unpacks to more than it says ends there; a wrong checksum is seen", async () => {
+  const zeros = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false });
+  await zeros.add("attentions.npy", new Blob([new Uint8Array(64 << 20)]).stream());
+  const bomb = await zeros.close();
+  assert.ok(bomb.length < 100_000);
+  new DataView(bomb.buffer).setUint32(directoryOf(bomb) + 24, 1000, true);
+  const before = process.memoryUsage().arrayBuffers;
+  await assert.rejects(readFileArrays(new Blob([bomb])), /“attentions” cannot be unpacked/);
+  assert.ok(process.memoryUsage().arrayBuffers - before < 16 << 20);
+  const bytes = bytesOf("other.npz");
+  bytes[Math.floor(bytes.length / 2)] ^= 1; // in the data of an array that is not packed
+  await assert.rejects(readFileArrays(new Blob([bytes])), /cannot be unpacked/);
+});
+
+test("an archive larger than its bounds is refused", async () => {
+  const many = new Map(Array.from({ length: 1001 }, (_, n) => [`a${n}`, new Uint8Array(1)]));
+  await assert.rejects(readFileArrays(await npzOf(many)), /more than 1000 arrays/);
 });
 
 test("halves are rounded to the nearest", () => {

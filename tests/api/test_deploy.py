@@ -128,7 +128,7 @@ def test_scripts_of_sh_know_no_braces(name):
 def viewer_packages():
     """The npm packages that files of the viewer import."""
     sources = [path.read_text() for folder in ("src", "report") for path in (ROOT / "static" / folder).rglob("*.*") if path.suffix in (".ts", ".tsx", ".css")]
-    names = {found for text in sources for found in re.findall(r"""(?:(?:from|import)\s+["']|node_modules/)((?:@[\w-]+/)?[\w-]+)(?=["'/])""", text)}
+    names = {found for text in sources for found in re.findall(r"""(?:(?:from|import)\s+["']|node_modules/)((?:@[\w.-]+/)?[\w.-]+)(?=["'/])""", text)}
     lock = json.loads((ROOT / "static" / "package-lock.json").read_text())["packages"]
     return {name for name in names if f"node_modules/{name}" in lock and name != "vite"}
 
@@ -211,9 +211,9 @@ def test_the_debian_package_names_what_is_linked_in(debian_package, tmp_path):
     subprocess.run(["dpkg-deb", "-x", debian_package, tmp_path / "tree"], check=True)
     text = (tmp_path / "tree/usr/share/doc/headscope/copyright").read_text()
     assert all(line.strip() for line in text.split("\n") if line.startswith(" "))
-    for name in ("preact", "ibm-plex-mono", "ibm-plex-sans", "DejaVuSans.ttf"):
+    for name in ("preact", "zip.js", "ibm-plex-mono", "ibm-plex-sans", "DejaVuSans.ttf"):
         assert re.search(rf"^Files: .*{name}", text, re.M)
-    for words in ("Jason Miller", "SIL Open Font License", "Bitstream"):
+    for words in ("Jason Miller", "Gildas Lormeau", "SIL Open Font License", "Bitstream"):
         assert words in text
 
 

@@ -1,7 +1,7 @@
 // Reads the arrays of a file that another program wrote: NumPy's .npz, plain or compressed, or safetensors. The result
 // is arrays whose sizes were checked, or a FileError that says what is wrong and what to do.
+import { BlobReader, ZipReader, type Entry, type FileEntry } from "@zip.js/zip.js/lib/zip-core-custom.js";
 import { parseSafetensors, type Tensor } from "../app/safetensors";
-import { crc32 } from "../saving/png";
 
 export class FileError extends Error {}
 
@@ -14,15 +14,18 @@ export const BYTES_MAX = 2 ** 30; // of a file, and of what is unpacked from it
 const ENTRIES_MAX = 1000;
 const HEADER_MAX = 65536; // of one array
 
-export async function readFileArrays(bytes: Uint8Array): Promise<FileArrays> {
-  if (bytes.length > BYTES_MAX)
+export async function readFileArrays(file: Blob): Promise<FileArrays> {
+  if (file.size > BYTES_MAX)
     throw new FileError("The file is larger than 1 GiB. Save fewer layers, or the maps as float16.");
-  if (beginsWith(bytes, "PK")) return readZip(bytes);
-  if (beginsWith(bytes, "\x93NUMPY"))
+  const start = await bytesOf(file.slice(0, 9));
+  if (beginsWith(start, "PK")) return readZip(file);
+  if (beginsWith(start, "\x93NUMPY"))
     throw new FileError("The file is one NumPy array. Save named arrays with numpy.savez.");
-  if (bytes[8] === 0x7b) return readTensors(bytes);
+  if (start[8] === 0x7b) return readTensors(await bytesOf(file));
   throw new FileError("The file is neither .npz nor .safetensors.");
 }
+
+const bytesOf = async (file: Blob): Promise<Uint8Array> => new Uint8Array(await file.arrayBuffer());
 
 const beginsWith = (bytes: Uint8Array, text: string): boolean =>
   [...text].every((c, k) => bytes[k] === c.charCodeAt(0));
@@ -49,114 +52,53 @@ function readTensors(bytes: Uint8Array): FileArrays {
 
 /* ---- npz ---- */
 
-interface Entry {
-  name: string;
-  method: number; // 0: stored, 8: deflated
-  crc: number;
-  packed: number;
-  size: number;
-  at: number; // of its own header
-}
-
 const damaged = (what: string): FileError => new FileError(`The .npz file is damaged: ${what}. Save it again.`);
 
-async function readZip(bytes: Uint8Array): Promise<FileArrays> {
+async function readZip(file: Blob): Promise<FileArrays> {
   const tensors = new Map<string, Tensor>();
   const strings = new Map<string, readonly string[]>();
   let left = BYTES_MAX;
-  for (const entry of entriesOf(bytes)) {
-    if (!entry.name.endsWith(".npy")) continue;
-    left -= entry.size;
-    if (left < 0) throw new FileError("The arrays are larger than 1 GiB. Save fewer layers, or the maps as float16.");
-    const name = entry.name.slice(0, -4);
-    const data = await unpacked(bytes, entry);
-    if (crc32(data) !== entry.crc) throw damaged(`the checksum of “${name}” is wrong`);
-    const array = arrayOf(name, data);
+  for (const entry of await entriesOf(file)) {
+    if (entry.directory || !entry.filename.endsWith(".npy")) continue;
+    left -= entry.uncompressedSize;
+    if (!(left >= 0))
+      throw new FileError("The arrays are larger than 1 GiB. Save fewer layers, or the maps as float16.");
+    const name = entry.filename.slice(0, -4);
+    const array = arrayOf(name, await unpacked(name, entry));
     if (Array.isArray(array)) strings.set(name, array);
     else tensors.set(name, array);
   }
   return { tensors, strings };
 }
 
-const END_BYTES = 22,
-  COMMENT_MAX = 65535,
-  ENTRY_BYTES = 46,
-  LOCAL_BYTES = 30,
-  ELSEWHERE = 0xffffffff; // the number is in the extra field of large files
-
-// The archive's directory, which is at its end.
-function entriesOf(bytes: Uint8Array): Entry[] {
-  const view = viewOf(bytes);
-  let end = bytes.length - END_BYTES;
-  const least = Math.max(0, end - COMMENT_MAX);
-  while (end >= least && view.getUint32(end, true) !== 0x06054b50) end--;
-  if (end < least) throw damaged("its directory is missing");
-  const count = view.getUint16(end + 10, true);
-  if (count > ENTRIES_MAX) throw new FileError(`The file has more than ${ENTRIES_MAX} arrays.`);
+async function entriesOf(file: Blob): Promise<Entry[]> {
   const entries: Entry[] = [];
-  for (let n = 0, at = view.getUint32(end + 16, true); n < count; n++) {
-    if (at + ENTRY_BYTES > end || view.getUint32(at, true) !== 0x02014b50) throw damaged("its directory ends early");
-    const u16 = (offset: number): number => view.getUint16(at + offset, true);
-    const u32 = (offset: number): number => view.getUint32(at + offset, true);
-    const [named, extra] = [at + ENTRY_BYTES + u16(28), u16(30)];
-    if (named + extra > end) throw damaged("its directory ends early");
-    const large = largeNumbers(bytes.subarray(named, named + extra));
-    const number = (offset: number): number => (u32(offset) === ELSEWHERE ? (large.shift() ?? Infinity) : u32(offset));
-    const size = number(24);
-    const packed = number(20);
-    entries.push({
-      name: new TextDecoder().decode(bytes.subarray(at + ENTRY_BYTES, named)),
-      method: u16(10),
-      crc: u32(16),
-      packed,
-      size,
-      at: number(42),
-    });
-    at = named + extra + u16(32);
+  try {
+    for await (const entry of new ZipReader(new BlobReader(file)).getEntriesGenerator()) {
+      entries.push(entry);
+      if (entries.length > ENTRIES_MAX) break;
+    }
+  } catch {
+    throw damaged("its directory cannot be read");
   }
+  if (entries.length > ENTRIES_MAX) throw new FileError(`The file has more than ${ENTRIES_MAX} arrays.`);
   return entries;
 }
 
-// The numbers of the extra field for large files, in their order.
-function largeNumbers(extra: Uint8Array): number[] {
-  const view = viewOf(extra);
-  for (let at = 0; at + 4 <= extra.length; at += 4 + view.getUint16(at + 2, true)) {
-    if (view.getUint16(at, true) !== 1) continue;
-    const count = Math.floor(Math.min(view.getUint16(at + 2, true), extra.length - at - 4) / 8);
-    return Array.from({ length: count }, (_, k) => Number(view.getBigUint64(at + 4 + 8 * k, true)));
-  }
-  return [];
-}
-
-async function unpacked(bytes: Uint8Array, { name, method, packed, size, at }: Entry): Promise<Uint8Array> {
-  if (at + LOCAL_BYTES > bytes.length) throw damaged(`“${name}” lies behind its end`);
-  const view = viewOf(bytes);
-  const from = at + LOCAL_BYTES + view.getUint16(at + 26, true) + view.getUint16(at + 28, true);
-  if (from + packed > bytes.length) throw damaged(`“${name}” ends early`);
-  const data = bytes.subarray(from, from + packed);
-  if (method === 0 && packed === size) return data;
-  if (method !== 8) throw damaged(`“${name}” is packed in an unknown way`);
-  return inflated(name, data, size);
-}
-
-async function inflated(name: string, data: Uint8Array, size: number): Promise<Uint8Array> {
-  const out = new Uint8Array(size);
-  const reader = new Blob([data as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
-  let at = 0;
+// Unpacks an array of the size that the directory says. Ends at the first byte beyond it.
+async function unpacked(name: string, entry: FileEntry): Promise<Uint8Array> {
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      if (at + value.length > size) break; // more than it said
-      out.set(value, at);
-      at += value.length;
-    }
+    const out = new Uint8Array(entry.uncompressedSize);
+    let at = 0;
+    const write = (part: Uint8Array): void => {
+      out.set(part, at);
+      at += part.length;
+    };
+    await entry.getData(new WritableStream({ write }), { checkCrc32: true, useWebWorkers: false });
+    return out;
   } catch {
-    at = -1;
+    throw damaged(`“${name}” cannot be unpacked`);
   }
-  void reader.cancel().catch(() => {});
-  if (at !== size) throw damaged(`“${name}” cannot be unpacked`);
-  return out;
 }
 
 /* ---- npy ---- */
@@ -190,7 +132,8 @@ function arrayOf(name: string, bytes: Uint8Array): Tensor | string[] {
   if (!dtype) throw new FileError(refusalOf(name, kind));
   const Type = TYPES[dtype as keyof typeof TYPES];
   if (data.length !== count * Type.BYTES_PER_ELEMENT) throw damaged(`“${name}” has not as many values as its shape`);
-  return { dtype, shape, data: new Type(data.slice().buffer, 0, count) };
+  const aligned = data.byteOffset % Type.BYTES_PER_ELEMENT === 0 ? data : data.slice();
+  return { dtype, shape, data: new Type(aligned.buffer as ArrayBuffer, aligned.byteOffset, count) };
 }
 
 const refusalOf = (name: string, kind: string): string =>

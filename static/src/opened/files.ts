@@ -22,9 +22,9 @@ function keep(model: string, file: OpenedFile): OpenedFile {
   return file;
 }
 
-async function read(name: string, bytes: ArrayBuffer): Promise<OpenedFile> {
+async function read(name: string, file: Blob): Promise<OpenedFile> {
   const { openedFile } = await import("./opened-file");
-  return openedFile(name, new Uint8Array(bytes));
+  return openedFile(name, file);
 }
 
 // The file that `headscope view` was started with has this name, or there is none.
@@ -35,8 +35,7 @@ async function offered(model: string, signal: AbortSignal): Promise<OpenedFile> 
     const words = `“${escapeBidi(name)}” was opened in another page, which keeps nothing. Open it again.`;
     throw new Problem(0, "The file is not open", words);
   });
-  const bytes = await response.arrayBuffer();
-  const file = await read(name, bytes).catch((error: unknown) => {
+  const file = await read(name, await response.blob()).catch((error: unknown) => {
     throw new Problem(0, "The file cannot be shown", asProblem(error).message);
   });
   return keep(model, file);
@@ -67,7 +66,7 @@ export async function openFile(app: App, file: File): Promise<void> {
     throw new Error("The file is larger than 1 GiB. Save fewer layers, or the maps as float16.");
   const name = file.name.slice(-NAME_MAX);
   const model = fileModel(name);
-  const { layers, heads } = keep(model, await read(name, await file.arrayBuffer()));
+  const { layers, heads } = keep(model, await read(name, file));
   app.forget();
   const { view } = app.state;
   const seen = ["overview", "head", "text"].includes(view) ? view : "overview";

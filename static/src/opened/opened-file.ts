@@ -26,8 +26,8 @@ const TOKENS_MAX = 4096;
 const CROSS_TOKENS_MAX = 512; // of either text
 const HEADS_MAX = 16384; // in all layers
 
-export async function openedFile(name: string, bytes: Uint8Array): Promise<OpenedFile> {
-  const { arrays, numbers: layerNumbers } = withLayersJoined(await readFileArrays(bytes));
+export async function openedFile(name: string, file: Blob): Promise<OpenedFile> {
+  const { arrays, numbers: layerNumbers } = withLayersJoined(await readFileArrays(file));
   const attentions = numbers(arrays, "attentions");
   if (!attentions) throw new FileError(`The file has no array “attentions”. ${listOf(arrays)}`);
   const [layers, heads, T, columns] = withoutBatch("attentions", attentions, "[layers][heads][T][T]");
@@ -53,7 +53,7 @@ export async function openedFile(name: string, bytes: Uint8Array): Promise<Opene
   if (uneven > 0)
     notes.push(`${uneven.toLocaleString("en")} rows of attention do not sum to 1. They are shown as they are.`);
   return {
-    ...{ name, checksum: checksumOf(bytes), layers, heads, width, notes, attention },
+    ...{ name, checksum: await checksumOf(file), layers, heads, width, notes, attention },
     ...{ encoding: rows.encoding, source: across?.encoding ?? null },
     ...{ text: (across ?? rows).text, target: across ? rows.text : "" },
     outputs: outputs ? headsOf(outputs, heads, T * width) : () => new Float32Array(0),
@@ -180,11 +180,15 @@ async function checkOutputs(
 }
 
 // 64 bits that differ for files that differ (FNV-1a, twice).
-function checksumOf(bytes: Uint8Array): string {
+async function checksumOf(file: Blob): Promise<string> {
   let [a, b] = [0x811c9dc5, 0x01000193];
-  for (const byte of bytes) {
-    a = Math.imul(a ^ byte, 0x01000193);
-    b = Math.imul(b ^ byte, 0x85ebca6b) + 1;
+  for (const reader = file.stream().getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    for (const byte of value) {
+      a = Math.imul(a ^ byte, 0x01000193);
+      b = Math.imul(b ^ byte, 0x85ebca6b) + 1;
+    }
   }
   return [a, b].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
 }

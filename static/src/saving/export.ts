@@ -2,7 +2,7 @@
 // Python.
 import { download } from "../app/api";
 import type { HeadNumbers } from "../heads/head-map";
-import { addSide, npyOfRows, npzOf, type Arrays } from "./npz";
+import type { Arrays } from "./npz";
 import type { AnalyzeRequest } from "../app/requests";
 import { withText } from "./png";
 import { parseSafetensors } from "../app/safetensors";
@@ -52,6 +52,7 @@ export const originOf = ({ provenance }: Exportable): Blob =>
 // The service's own file, or one made here where there is more to put in: a second side, numbers of all heads.
 export async function arraysOf({ provenance: { request, second }, heads }: Exportable): Promise<Blob> {
   if (!second && !heads) return download(request!, "npz");
+  const { addSide, npyOfRows, npzOf } = await import("./npz");
   const arrays: Arrays = new Map();
   const sides = second
     ? ([

@@ -1,6 +1,6 @@
 // Writes NumPy's .npz: a ZIP archive of stored .npy files. For what no single answer of the service holds: the two
 // sides of a comparison.
-import { crc32 } from "./png";
+import { BlobWriter, Uint8ArrayReader, ZipWriter } from "@zip.js/zip.js/lib/zip-core-custom.js";
 import type { Safetensors, Tensor } from "../app/safetensors";
 
 export type Arrays = Map<string, Uint8Array>; // names and whole .npy files
@@ -55,45 +55,14 @@ export function addSide(arrays: Arrays, side: string, { tensors, metadata }: Saf
     arrays.set(`${side}${name}`, npyOfStrings(name.endsWith("tokens") ? (JSON.parse(text) as string[]) : text));
 }
 
-// Stored, not compressed; sizes below 4 GiB.
-export function npzOf(arrays: Arrays): Blob {
-  const parts: Uint8Array[] = [];
-  const directory: Uint8Array[] = [];
-  let at = 0;
-  for (const [name, data] of arrays) {
-    const file = new TextEncoder().encode(`${name}.npy`);
-    const sum = crc32(data);
-    const local = new DataView(new ArrayBuffer(30));
-    const entry = new DataView(new ArrayBuffer(46));
-    local.setUint32(0, 0x04034b50, true);
-    entry.setUint32(0, 0x02014b50, true);
-    entry.setUint16(4, 20, true);
-    // From "version needed" to "extra length" both headers are alike.
-    for (const [view, from] of [
-      [local, 4],
-      [entry, 6],
-    ] as const) {
-      view.setUint16(from, 20, true);
-      view.setUint16(from + 8, 0x21, true); // 1980-01-01
-      view.setUint32(from + 10, sum, true);
-      view.setUint32(from + 14, data.length, true);
-      view.setUint32(from + 18, data.length, true);
-      view.setUint16(from + 22, file.length, true);
-    }
-    entry.setUint32(42, at, true);
-    parts.push(new Uint8Array(local.buffer), file, data);
-    directory.push(new Uint8Array(entry.buffer), file);
-    at += 30 + file.length + data.length;
-  }
-  const end = new DataView(new ArrayBuffer(22));
-  end.setUint32(0, 0x06054b50, true);
-  end.setUint16(8, arrays.size, true);
-  end.setUint16(10, arrays.size, true);
-  end.setUint32(
-    12,
-    directory.reduce((sum, part) => sum + part.length, 0),
-    true,
-  );
-  end.setUint32(16, at, true);
-  return new Blob([...parts, ...directory, new Uint8Array(end.buffer)] as BlobPart[], { type: "application/x-npz" });
+// Stored, not compressed, and without dates: the same arrays are the same bytes.
+export async function npzOf(arrays: Arrays): Promise<Blob> {
+  const zip = new ZipWriter(new BlobWriter("application/x-npz"), {
+    level: 0,
+    useWebWorkers: false,
+    extendedTimestamp: false,
+    lastModDate: new Date(1980, 0, 1),
+  });
+  for (const [name, data] of arrays) await zip.add(`${name}.npy`, new Uint8ArrayReader(data));
+  return zip.close();
 }
