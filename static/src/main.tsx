@@ -1,6 +1,5 @@
 // Starts the viewer: draws the frame, and the view that the state names.
 import "./fields";
-import "./all-views";
 import { render as renderTree, type VNode } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { models } from "./app/api";
@@ -12,7 +11,7 @@ import { quotedTexts, stackNote } from "./app/stacks";
 import { VIEWS, type View } from "./app/state";
 import { keep, kept } from "./app/storage";
 import { watchTheme } from "./app/theme";
-import { isOfOneHead, isOfText, nameOfView, viewOf } from "./app/views";
+import { isOfOneHead, isOfText, nameOfView } from "./app/views";
 import { FocusKeeper } from "./focus";
 import { titleOf } from "./app/selection";
 import { headsOf } from "./heads/heads";
@@ -29,6 +28,7 @@ import { Glossary, Help, openHelp } from "./ui/help";
 import { Panel } from "./ui/panel";
 import { Parts } from "./ui/sections";
 import { TokenGate } from "./ui/token-gate";
+import { COMPONENTS, entranceOf } from "./view-table";
 import { Tour } from "./views/overview/tour";
 import "./styles.css";
 
@@ -116,7 +116,7 @@ function Frame() {
 }
 
 const page = document.getElementById("app") ?? document.body;
-const focus = new FocusKeeper((root) => viewOf(app.state.view).entrance?.(root));
+const focus = new FocusKeeper((root) => entranceOf(app.state.view, root));
 let shown: HTMLElement | null = null;
 
 function render(): void {
@@ -124,7 +124,7 @@ function render(): void {
   const root = roots[view];
   const stage = document.getElementById("stage");
   const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
-  const View = missingOf(app.state) ? NotOfFile : viewOf(view).component;
+  const View = missingOf(app.state) ? NotOfFile : COMPONENTS[view];
   const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
   withdraw(); // until the view offers something
   if (shown !== root) app.announce(""); // the line is of the view before

@@ -46,17 +46,6 @@ test("every part's fields of the state are in the list that the start reads", ()
   assert.deepEqual(adding.filter((file) => !file.startsWith("app/")).sort(), listed.sort());
 });
 
-test("every view registers itself, in its folder", () => {
-  const [, sections] = /SECTIONS = \{([^}]*)\}/.exec(readFileSync(join(source, "app/state.ts"), "utf8"));
-  const names = [...sections.matchAll(/\[(.*)\]/g)].map(([, views]) => views).join();
-  const registered = files.flatMap((file) => {
-    const [, view] = /^addView\("(\w+)"/m.exec(readFileSync(file, "utf8")) ?? [];
-    if (view) assert.equal(name(file), `views/${view}/view.ts`);
-    return view ? [view] : [];
-  });
-  assert.deepEqual(registered.sort(), names.match(/\w+/g).sort());
-});
-
 test("a view knows no other view", () => {
   const folder = (path) => path.split("/").slice(0, 2).join("/");
   const known = files

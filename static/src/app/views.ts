@@ -1,29 +1,12 @@
-// The views. Each registers itself, in a file "view.ts" of its folder.
-import type { FunctionComponent } from "preact";
+// What is known of a view by its name.
 import { SECTIONS, type Section, type View } from "./state";
 import { capital } from "./words";
-
-export interface Registered {
-  component: FunctionComponent;
-  // The element that takes the keyboard's focus: undefined for the last one, null while it is not drawn yet.
-  entrance?: (root: HTMLElement) => HTMLElement | null | undefined;
-  ofRuns?: true; // it shows corpus runs in place of one text
-}
-
-const REGISTERED = new Map<View, Registered>();
-
-export const addView = (name: View, view: Registered): void => void REGISTERED.set(name, view);
-
-export function viewOf(name: View): Registered {
-  const view = REGISTERED.get(name);
-  if (!view) throw new Error(`The view ${name} is not registered.`);
-  return view;
-}
 
 const OF_ONE_HEAD: readonly View[] = ["head", "text", "pairs"];
 export const isOfOneHead = (name: View): boolean => OF_ONE_HEAD.includes(name);
 
-export const isOfText = (name: View): boolean => !REGISTERED.get(name)?.ofRuns;
+// Corpus shows runs in place of one text.
+export const isOfText = (name: View): boolean => name !== "corpus";
 
 // A view by its name on the page: that of its section, if it has no other parts.
 const NAMES: Partial<Record<View, string>> = { overview: "Heads", head: "Maps" };

@@ -1,2 +1,0 @@
-// Each view registers itself.
-import.meta.glob("./views/*/view.ts", { eager: true });

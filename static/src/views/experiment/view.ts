@@ -1,5 +1,0 @@
-// Registers the view Experiment.
-import { addView } from "../../app/views";
-import { ExperimentView } from "./experiment";
-
-addView("experiment", { component: ExperimentView });

@@ -1,5 +1,0 @@
-// Registers the view Overview.
-import { addView } from "../../app/views";
-import { OverviewView } from "./overview";
-
-addView("overview", { component: OverviewView });

@@ -1,5 +1,0 @@
-// Registers the view Text.
-import { addView } from "../../app/views";
-import { TextView } from "./text";
-
-addView("text", { component: TextView });
