@@ -46,8 +46,14 @@ const LONGER = `max=512&text=${encodeURIComponent("The river flows past old ston
 
 test("a pointer that passes heads draws the card alone, and the head where it rests is put in words", async ({ watched: page, home }) => {
   await page.addInitScript(() => {
-    const counts = { places: 0 };
+    const counts = { places: 0, transitions: 0, heads: 0 };
     Object.assign(window, { counts });
+    addEventListener("transitionrun", ({ target }) => void (counts.transitions += Number((target as Element).matches(".thumb, .thumb *, .head-card *"))));
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (...message: unknown[]) {
+      counts.heads += Number((message[0] as { kind?: string }).kind === "head");
+      post.apply(this, message as Parameters<typeof post>);
+    };
     const placeOf = Element.prototype.getBoundingClientRect;
     Element.prototype.getBoundingClientRect = function () {
       if (this instanceof HTMLCanvasElement && this.closest(".thumb")) counts.places++;
@@ -57,8 +63,9 @@ test("a pointer that passes heads draws the card alone, and the head where it re
   await open(page, home, LONGER);
   await complete(page);
   await settled(page);
-  const places = (): Promise<number> => page.evaluate(() => (window as unknown as { counts: { places: number } }).counts.places);
-  const before = await places();
+  const count = (of: "places" | "transitions" | "heads"): Promise<number> =>
+    page.evaluate((name) => (window as unknown as { counts: Record<typeof name, number> }).counts[name], of);
+  const before = await count("places");
   expect(before).toBeGreaterThanOrEqual(144); // what is counted is drawn with the grid
   const card = page.getByRole("region", { name: "Enlarged head" });
   const picture = card.locator("canvas").last();
@@ -73,7 +80,9 @@ test("a pointer that passes heads draws the card alone, and the head where it re
   expect(seen.size).toBe(13); // each head has its own picture
   await expect(card).toContainText(/It treats|The tokens that it treats/);
   // Some drawings are of the worker's figures, which come last, and of timers. There would be one more for each move.
-  expect((await places()) - before).toBeLessThan((144 * boxes.length) / 2);
+  expect((await count("places")) - before).toBeLessThan((144 * boxes.length) / 2);
+  expect(await count("transitions")).toBe(0); // each would draw frames for as long as it lasts
+  expect(await count("heads")).toBeGreaterThan(1); // the head of the first page, and the last: numbers of the worker
 });
 
 test("the head under the pointer and the focus stands beside the grid, with its name, its pattern and what it does in words", async ({ watched: page, home }) => {

@@ -372,6 +372,32 @@ test("the cache counts the maps that are derived from an answer", () => {
   assert.equal(overview.bytes, 104);
 });
 
+test("the worker is given one head's outputs and map, and its head comes back", () => {
+  const posted = [];
+  globalThis.Worker = class {
+    postMessage(order) {
+      posted.push(order);
+    }
+  };
+  const deriver = new Deriver(() => {});
+  const encoding = { ids: [1, 2], sentences: [0, 0], special: [false, false] };
+  const headOutputs = Uint16Array.from({ length: 2 * 3 * 2 * 4 }, (_, k) => k); // 2 layers, 3 heads, 2 tokens, 4 wide
+  const overview = { encoding, source: null, centred: true, layers: [0, 1], heads: [0, 1, 2], headOutputs, profiles: {} };
+  const maps = Uint8Array.of(0, 0, 0, 0, 1, 2, 3, 4);
+  const made = [];
+  const single = { attention: maps.subarray(4), lens: { special: true, words: false }, side: 8, tokens: [0, 1], columns: [0, 1] };
+  deriver.head(overview, 1, 2, single, (one) => made.push(one));
+  const [{ kind, key, attention, of }] = posted;
+  assert.equal(kind, "head");
+  assert.deepEqual([...of.headOutputs], [40, 41, 42, 43, 44, 45, 46, 47]);
+  assert.equal(of.headOutputs.buffer.byteLength, 16); // no part of a larger array, which would go along
+  assert.equal(attention.buffer.byteLength, 4);
+  assert.deepEqual([...attention], [1, 2, 3, 4]);
+  deriver.worker.onmessage({ data: { kind: "head", key, made: "it" } });
+  deriver.worker.onmessage({ data: { kind: "head", key, made: "again" } });
+  assert.deepEqual(made, ["it"]);
+});
+
 test("a search finds heads by place, by words of their pattern, and those without one as mixed", () => {
   assert.ok(isSought(7, 5, "previous", "7·5"));
   assert.ok(isSought(7, 5, "previous", "token before"));

@@ -225,7 +225,7 @@ function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {
 // One head's part of a stack, by position in the selection. A view, not a copy.
 export function partAt<T extends Float32Array | Uint8Array | Uint16Array>(
   stack: T,
-  answer: Answer,
+  answer: Pick<Answer, "layers" | "heads">,
   l: number,
   h: number,
 ): T {

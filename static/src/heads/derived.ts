@@ -1,11 +1,11 @@
 // The worker's results for each answer: similarities as bytes, figures by threshold, attention profiles.
-import type { Answer } from "../app/answer";
+import { partAt, type Answer } from "../app/answer";
 import { perObject } from "../app/per-object";
 import type { Levels } from "./levels";
 import { kindsOf, type Profile } from "./patterns";
 import { profilesOf } from "./profiles";
 import { visibleTokens, type Pooled } from "../maps/thumbnail";
-import type { Order, Pooling, Reply } from "./worker";
+import type { Made, Order, Pooling, Reply, Single } from "./worker";
 
 // Indexed by layer * heads + head; undefined until it is made.
 export interface Derived {
@@ -37,6 +37,7 @@ export class Deriver {
     number,
     { kind: Order["kind"]; overview: Answer; derived: Derived; from: number }
   >();
+  private readonly heads = new Map<number, (made: Made) => void>();
   private orders = 0;
   thumbnails = { side: 0, special: true }; // those on screen
   onprogress = (): void => {}; // a layer's maps came and others are still being made
@@ -69,10 +70,22 @@ export class Deriver {
     this.order(overview, l, { kind: "similarity", ...this.outputsOf(overview, l, withSpecial) });
   }
 
+  // One order a head: a layer of a long text takes long, and a head at which the pointer rests would wait for it.
   private levels(overview: Answer, l: number, withSpecial: boolean): void {
     if (this.begun(overview, `levels ${l}`)) return;
     const { ids, sentences } = overview.encoding;
-    this.order(overview, l, { kind: "levels", ids, sentences, ...this.outputsOf(overview, l, withSpecial) });
+    for (const h of overview.heads.keys())
+      this.order(overview, l, { kind: "levels", ids, sentences, ...this.outputsOf(overview, l, withSpecial, h) }, h);
+  }
+
+  // Orders one head with its pictures, and hands it to `take`. Copies: a view takes all that it is a part of along.
+  head(overview: Answer, l: number, h: number, single: Single, take: (made: Made) => void): void {
+    const { encoding, source, centred, headOutputs } = overview;
+    const outputs = headOutputs && partAt(headOutputs as Uint16Array, overview, l, h).slice();
+    const of = { encoding, source, centred, headOutputs: outputs, layers: [l], heads: [h] };
+    const key = this.orders++;
+    this.heads.set(key, take);
+    this.worker.postMessage({ kind: "head", key, ...single, attention: single.attention.slice(), of } satisfies Order);
   }
 
   // Orders a layer's profiles from its attention maps, once.
@@ -91,8 +104,8 @@ export class Deriver {
     return { side, seen: visibleTokens(overview, special), lower: overview.encoding.causal };
   }
 
-  // A text of special tokens alone has no pairs.
-  private outputsOf(overview: Answer, l: number, withSpecial: boolean) {
+  // A text of special tokens alone has no pairs. `alone`: of one head, not of the layer.
+  private outputsOf(overview: Answer, l: number, withSpecial: boolean, alone = -1) {
     const { encoding, layers, heads, headOutputs, centred } = overview;
     const { ids, special } = encoding;
     const stack = headOutputs as Uint16Array;
@@ -101,9 +114,9 @@ export class Deriver {
     return {
       key: this.orders++,
       T: ids.length,
-      H: heads.length,
+      H: alone < 0 ? heads.length : 1,
       centred,
-      outputs: stack.slice(l * size, (l + 1) * size),
+      outputs: alone < 0 ? stack.slice(l * size, (l + 1) * size) : partAt(stack, overview, l, alone).slice(),
       pooling: this.poolingOf(overview),
       out: special.map((s) => none || (s && !withSpecial)),
     };
@@ -116,13 +129,18 @@ export class Deriver {
     return known;
   }
 
-  private order(overview: Answer, l: number, order: Order): void {
+  private order(overview: Answer, l: number, order: Exclude<Order, { kind: "head" }>, h = 0): void {
     const { kind, key } = order;
-    this.waiting.set(key, { kind, overview, derived: this.of(overview), from: l * overview.heads.length });
+    this.waiting.set(key, { kind, overview, derived: this.of(overview), from: l * overview.heads.length + h });
     this.worker.postMessage(order, [order.kind === "attention" ? order.maps.buffer : order.outputs.buffer]);
   }
 
   private take(reply: Reply): void {
+    if (reply.kind === "head") {
+      this.heads.get(reply.key)?.(reply.made);
+      this.heads.delete(reply.key);
+      return;
+    }
     const order = this.waiting.get(reply.key);
     if (!order) return;
     const { derived, from } = order;
@@ -145,7 +163,7 @@ export class Deriver {
     this.timer ||= setTimeout(() => this.announce(), ANNOUNCE_MS);
   }
 
-  private mapsAreMade({ kind }: Reply): boolean {
+  private mapsAreMade({ kind }: Exclude<Reply, { kind: "head" }>): boolean {
     return kind !== "levels" && this.isAtRest();
   }
   private isAtRest(): boolean {

@@ -9,14 +9,14 @@ import { scoresRequest, type Requested } from "../app/requests";
 import { stackOf } from "../app/stacks";
 import type { Selection } from "../app/selection";
 import type { Head } from "../maps/analysis";
-import { headFrom, headOf, type Lens } from "../maps/axis";
+import { headOf, type Lens } from "../maps/axis";
 import { AttentionMaps } from "./attention";
 import { Deriver, type Derived } from "./derived";
 import { isScore, type Known } from "./figures";
 import { KnownHeads } from "./known";
-import { outputsAt } from "./outputs";
-import { isTooLong } from "./pooled";
-import { similarityOf } from "./similarity";
+import { roughHeadOf } from "./outputs";
+import { extentOf, isTooLong } from "./pooled";
+import type { Made } from "./worker";
 
 const HEADS_MOST = 8; // kept of one answer
 
@@ -64,9 +64,9 @@ class Heads {
   }
 
   private readonly heads = perObject<Answer, Map<string, Head>>(() => new Map());
-  private remember(answer: Answer, key: string, make: () => Head): Head {
+  private remember(answer: Answer, key: string, make: () => Head, { special, words }: Lens = this.app.state): Head {
     const known = this.heads(answer);
-    const full = `${key} ${this.app.state.special} ${this.app.state.words}`;
+    const full = `${key} ${special} ${words}`;
     let head = known.get(full);
     if (!head) {
       if (known.size > HEADS_MOST) known.clear();
@@ -84,15 +84,28 @@ class Heads {
     if (!map) return null;
     return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, map, layer, head, this.app.state));
   }
-}
 
-// A head from the overview's answer, drawn at once while the exact answer is on its way.
-function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
-  const T = overview.encoding.ids.length;
-  const outputs = overview.headOutputs && outputsAt(overview, l, h); // none: of a file without them
-  const S = outputs ? similarityOf(outputs, T) : new Float32Array(T * T);
-  const own = overview.centred ? null : outputs;
-  return { ...headFrom(attention, 1 / 255, S, own, overview, lens, null), exact: false };
+  // The same head with copies of its maps for pictures of `side` pixels, made by the worker. Null until they are here;
+  // `done` is then called. One is kept.
+  madeHead(answer: Answer, { layer, head }: Selection, side: number, done: () => void): Made | null {
+    const map = this.attention(answer, layer)?.[head];
+    if (!map) return null;
+    const { special, words } = this.app.state;
+    const lens = { special, words };
+    const similarity = this.deriver.of(answer).similarity[layer * answer.heads.length + head];
+    const key = [layer, head, side, special, words, similarity !== undefined].join(" ");
+    if (this.ordered?.answer === answer && this.ordered.key === key) return this.ordered.made;
+    const ordered = { answer, key, made: null as Made | null };
+    this.ordered = ordered;
+    const { tokens, columns } = extentOf(answer, special);
+    this.deriver.head(answer, layer, head, { attention: map, similarity, lens, side, tokens, columns }, (made) => {
+      ordered.made = made;
+      this.remember(answer, `${layer} ${head}`, () => made.head, lens);
+      done();
+    });
+    return null;
+  }
+  private ordered: { answer: Answer; key: string; made: Made | null } | null = null;
 }
 
 export const headsOf = perObject((app: App) => new Heads(app));

@@ -1,8 +1,12 @@
-// The arithmetic over all heads, off the main thread: one order and one reply a layer. Maps come before figures, which
-// nobody waits for.
+// The arithmetic over all heads, off the main thread: one order and one reply a layer, and one head where the pointer
+// rests. Maps come first, figures last: nobody waits for them.
 import { levelsOf, tokensOf, type Levels } from "./levels";
 import { profileOf, type Kinds, type Profile } from "./patterns";
+import type { Answer } from "../app/answer";
+import type { Head } from "../maps/analysis";
+import type { Lens } from "../maps/axis";
 import { pool, type Pooled } from "../maps/thumbnail";
+import { roughHeadOf, type Outputs as OneHead } from "./outputs";
 import { centre, fromHalves, leaveOut, signedBytes, similarityOf } from "./similarity";
 
 // The thumbnails that are requested of the maps; side 0: none.
@@ -23,7 +27,25 @@ interface Outputs {
   pooling: Pooling;
 }
 
+// A head's maps in bytes, the tokens of its figures, and those of its pictures.
+export interface Single {
+  attention: Uint8Array;
+  similarity: Int8Array | undefined;
+  lens: Lens;
+  side: number; // of the pictures, in pixels
+  tokens: readonly number[];
+  columns: readonly number[];
+}
+
+// A head with its pictures.
+export interface Made {
+  head: Head;
+  attention: Pooled<Uint8Array>;
+  similarity: Pooled<Int8Array> | undefined;
+}
+
 export type Order =
+  | ({ kind: "head"; key: number; of: OneHead & Pick<Answer, "source"> } & Single)
   | ({ kind: "similarity" } & Outputs)
   | ({ kind: "levels"; ids: number[]; sentences: number[] } & Outputs)
   | {
@@ -39,6 +61,7 @@ export type Order =
 export type Reply =
   | { kind: "similarity"; key: number; heads: Int8Array<ArrayBuffer>[]; small: (Pooled<Int8Array> | undefined)[] }
   | { kind: "levels"; key: number; heads: Levels[] }
+  | { kind: "head"; key: number; made: Made }
   | { kind: "attention"; key: number; heads: Profile[]; small: (Pooled<Uint8Array> | undefined)[] };
 
 const orders: Order[] = [];
@@ -49,10 +72,24 @@ onmessage = ({ data: order }: MessageEvent<Order>) => {
 };
 
 function work(): void {
-  const map = orders.findIndex(({ kind }) => kind !== "levels");
-  const [order] = orders.splice(Math.max(0, map), 1);
-  const message = replyTo(order!);
-  postMessage(message, { transfer: message.kind === "similarity" ? message.heads.map(({ buffer }) => buffer) : [] });
+  const first = (fits: (kind: Order["kind"]) => boolean): number => orders.findIndex(({ kind }) => fits(kind));
+  const map = first((kind) => kind === "attention" || kind === "similarity");
+  const at =
+    map >= 0
+      ? map
+      : Math.max(
+          0,
+          first((kind) => kind === "head"),
+        );
+  const message = replyTo(orders.splice(at, 1)[0]!);
+  postMessage(message, { transfer: buffersOf(message) });
+}
+
+function buffersOf(reply: Reply): ArrayBuffer[] {
+  if (reply.kind === "similarity") return reply.heads.map(({ buffer }) => buffer);
+  if (reply.kind !== "head") return [];
+  const { attention, similarity, normalized } = reply.made.head;
+  return [attention, similarity, normalized].map(({ buffer }) => buffer as ArrayBuffer);
 }
 
 // Each head's part of a layer. A view, not a copy.
@@ -71,7 +108,18 @@ function smallOf<B extends Uint8Array | Int8Array>(maps: B[], T: number, { side,
 
 let scratch = new Float32Array(0); // one head's S after the other
 
+// A head's own similarities are no map of the overview, from which tokens are left out: its picture is of the bytes.
+function headOf({ of, attention, similarity, lens, side, tokens, columns }: Extract<Order, { kind: "head" }>): Made {
+  const T = of.encoding.ids.length;
+  return {
+    head: roughHeadOf(of, attention, 0, 0, lens),
+    attention: pool(attention, T, side, tokens, false, columns),
+    similarity: similarity && pool(similarity, T, side, tokens),
+  };
+}
+
 function replyTo(order: Order): Reply {
+  if (order.kind === "head") return { kind: order.kind, key: order.key, made: headOf(order) };
   const { kind, key, T, H } = order;
   if (kind === "attention") {
     const maps = partsOf(order.maps, H);

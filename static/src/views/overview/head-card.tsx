@@ -1,6 +1,6 @@
 // The card beside the grid: the head under the pointer, or the one that has the focus, or the chosen one. Both maps with
 // their tokens, its name, its pattern, and in words what it does in this text.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { hasSimilarities } from "../../app/sources";
 import type { State } from "../../app/state";
@@ -23,7 +23,7 @@ import { attentionInWords, similarityInWords } from "./in-words";
 
 const PIXELS = 480; // of a crowded map's side, at most
 const LABELLED_MOST = 32; // tokens that have names on an axis
-const AT_ONCE_MOST = 128; // tokens of a text whose head is put in words without delay
+const AT_ONCE_MOST = 128; // tokens of a text whose head is put in words without delay, and without the worker
 const REST_MS = 150; // that the pointer stays at a head of a longer one before
 const RESTING_MOST = 512; // tokens of a text whose chosen head is shown unasked: two maps of longer ones take long
 
@@ -115,13 +115,16 @@ export function HeadCard({ answer, at, known }: Props) {
     ? small.similarity(at.l)[at.h]
     : heads.deriver.of(answer).similarity[at.l * answer.heads.length + at.h];
   const rests = useRest(`${at.l}.${at.h}`);
-  // The words and merged pieces need the head's numbers, and a fine picture each of its cells. A pointer that sweeps over
-  // the heads of a long text does without: it sees the copies that the thumbnails are made of.
-  const passes = !rests && rows > AT_ONCE_MOST;
-  const head = passes ? null : heads.roughHead(answer, { layer: at.l, head: at.h });
-  const copies = passes ? heads.deriver.copiesOf(answer, at.l, at.h, state.special) : null;
   const picture = useRef<HTMLCanvasElement>(null);
   const [side, setSide] = useState(PIXELS);
+  const [, redraw] = useReducer<number, void>((n) => n + 1, 0);
+  // The words and merged pieces need the head's numbers, and a fine picture each of its cells. Those of a long text are
+  // made by the worker once the pointer rests. Until then the card has the copies that the thumbnails are made of.
+  const selection = { layer: at.l, head: at.h };
+  const long = rows > AT_ONCE_MOST && !small;
+  const made = long && rests ? heads.madeHead(answer, selection, side, redraw) : null;
+  const head = long ? (made?.head ?? null) : heads.roughHead(answer, selection);
+  const copies = made ?? (long ? heads.deriver.copiesOf(answer, at.l, at.h, state.special) : null);
   const shades = useMemo(() => {
     const paints = { map: state.map, theme };
     if (state.words && head) return shadesOfHead(answer, head, paints);
@@ -137,7 +140,8 @@ export function HeadCard({ answer, at, known }: Props) {
   }, [
     answer,
     head && state.words,
-    copies !== null,
+    copies?.attention,
+    copies?.similarity,
     attention,
     similarity,
     side,
