@@ -48,6 +48,9 @@ for (const fragment of VIEWS)
     await open(page, home, `${fragment}&${TEXT}`);
     await settled(page);
     expect((await save(page, "Figure PDF")).subarray(0, 5).toString()).toBe("%PDF-");
+    const png = await save(page, "Figure PNG");
+    expect(png.subarray(0, 8).toString("latin1")).toBe("\x89PNG\r\n\x1a\n");
+    expect(png.readUInt32BE(16)).toBe(Math.round((170 / 25.4) * 300)); // its width: 300 pixels an inch
     const figure = (await save(page, "Figure SVG")).toString();
     expect(figure.slice(0, 200)).toContain('width="170.00mm"');
     if (fragment.includes("experiment")) expect(figure).toContain(">6</text>"); // ranks, each with its token
@@ -61,6 +64,18 @@ for (const fragment of VIEWS)
     await expect(page.getByRole("button", { name: /^CSV/ })).toBeVisible();
     await expect(page.getByRole("button", { name: /^Figure/ })).toHaveCount(0); // of other maps than those on screen
   });
+
+test("a server that cannot make pixels of figures says so in the menu", async ({ page, home }) => {
+  const detail = "This needs rsvg-convert: install Debian's packages librsvg2-bin, or take svg.";
+  await page.route(/format=png$/, (route) =>
+    route.fulfill({ status: 501, contentType: "application/problem+json", body: JSON.stringify({ title: "Not Implemented", detail }) }),
+  );
+  await open(page, home, `view=head&layer=1&head=4&${TEXT}`);
+  await expect(exactFigures(page)).toBeVisible();
+  await exportMenu(page).click();
+  await page.getByRole("button", { name: /^Figure PNG/ }).click();
+  await expect(menuNote(page)).toHaveText(detail);
+});
 
 for (const fragment of ["", "view=head&layer=1&head=4", "view=text&layer=1&head=4&arcs=1", "view=trace"])
   test(`other programs read the picture: ${fragment || "overview"}`, { tag: fragment ? "@slow" : [] }, async ({ watched: page, home }) => {

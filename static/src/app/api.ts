@@ -152,7 +152,7 @@ export function timingOf(header: string): Timing {
 // The same request in another format, for saving.
 export async function download(
   request: AnalyzeRequest,
-  format: "npz" | "safetensors" | "json" | "svg" | "pdf",
+  format: "npz" | "safetensors" | "json" | "svg" | "pdf" | "png",
 ): Promise<Blob> {
   return (await postJson(`analyze?format=${format}`, request, "*/*")).blob();
 }

@@ -71,13 +71,13 @@ const itemsAlso = (of: Exportable, what: string): Item[] =>
 
 function fileItems(of: Exportable): Item[] {
   const { name, figure, heads, also } = of;
-  const drawn = (format: "pdf" | "svg"): Item =>
+  const drawn = (format: "pdf" | "svg" | "png"): Item =>
     saved(`Figure ${format.toUpperCase()}`, "to print, 170 mm", `${name}.figure.${format}`, () =>
       download(figure as AnalyzeRequest, format),
     );
   return [
     ...pictureItems(of),
-    ...(figure ? [drawn("pdf"), drawn("svg")] : []),
+    ...(figure ? [drawn("pdf"), drawn("svg"), drawn("png")] : []),
     ...tableItems(of),
     ...(of.rows ? [saved("Spreadsheet", "CSV without formulas", `${name}.csv`, ({ csvOf }) => csvOf(of, true))] : []),
     ...(heads
