@@ -1,6 +1,6 @@
 // The page /docs: requests, answers and fields of an OpenAPI document, without a script, so that every policy allows it.
 //   node reference.mjs OPENAPI.json DIR     writes docs.html and docs.css
-// Knows what our document uses, as openapi.mjs does.
+// Knows what our document uses.
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -16,7 +16,9 @@ import { RunPruning } from "./pruning";
 // Thresholds that all runs counted at.
 export function commonThresholds({ runs }: CorpusComparison): number[] {
   const lists = runs.map(({ provenance }) =>
-    (provenance as { options: { thresholds: number[] } }).options.thresholds.map((tau) => Number(tau.toPrecision(6))),
+    (provenance as unknown as { options: { thresholds: number[] } }).options.thresholds.map((tau) =>
+      Number(tau.toPrecision(6)),
+    ),
   );
   return (lists[0] ?? []).filter((tau) => lists.every((list) => list.includes(tau)));
 }
