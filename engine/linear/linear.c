@@ -2,9 +2,10 @@
 #include "engine/linear/linear.h"
 
 #include "engine/kernels/int8.h"
+#include "model/base/library.h"
 
+#include <assert.h>
 #include <cblas.h>
-#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -491,21 +492,18 @@ static hs_status library_load(openblas *ret, hs_error *err)
         return hs_fail(err, HS_UNSUPPORTED,
                        "OpenBLAS never ends if it gets no addresses, and ulimit -v limits them: use the "
                        "native backend, or lift the limit");
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    const struct {
-        const char *name;
-        void **function;
-    } list[] = {{"cblas_sgemm", (void **)&ret->sgemm},
-                {"openblas_get_num_threads", (void **)&ret->get_num_threads},
-                {"openblas_set_num_threads", (void **)&ret->set_num_threads},
-                {"openblas_get_config", (void **)&ret->get_config},
-                {"openblas_get_corename", (void **)&ret->get_corename}};
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (!library || !(*list[i].function = dlsym(library, list[i].name)))
-            return hs_fail(err, HS_UNSUPPORTED,
-                           "the cblas backend needs OpenBLAS (%s): install Debian's package "
-                           "libopenblas0-pthread, or use native",
-                           dlerror());
+    const hs_library_function list[] = {{"cblas_sgemm", (void **)&ret->sgemm},
+                                        {"openblas_get_num_threads", (void **)&ret->get_num_threads},
+                                        {"openblas_set_num_threads", (void **)&ret->set_num_threads},
+                                        {"openblas_get_config", (void **)&ret->get_config},
+                                        {"openblas_get_corename", (void **)&ret->get_corename}};
+    bool found = false;
+    const char *missing = hs_library_load("libopenblas.so.0", list, sizeof list / sizeof *list, &found);
+    if (missing)
+        return hs_fail(err, HS_UNSUPPORTED,
+                       "the cblas backend needs OpenBLAS (%s%s): install Debian's package "
+                       "libopenblas0-pthread, or use native",
+                       found ? "without " : "", missing);
     /* More BLAS threads are wrong, not only slow: concurrent calls of several threads can corrupt each
      * other (OpenBLAS issue 5836). Teams share the cores instead. */
     if (ret->get_num_threads() > 1)
@@ -515,12 +513,13 @@ static hs_status library_load(openblas *ret, hs_error *err)
 
 void hs__cblas_describe(char *ret_text, size_t n_bytes)
 {
-    openblas library;
+    openblas library = {0};
     hs_error err = {0};
     if (library_load(&library, &err)) {
         snprintf(ret_text, n_bytes, "%s", err.text);
         return;
     }
+    assert(library.get_config && library.get_corename);
     /* The configuration begins "OpenBLAS 0.3.21 NO_LAPACKE ...". */
     const char *config = library.get_config(), *space = strchr(config, ' ');
     const int length = (int)(space ? strcspn(space + 1, " ") + (size_t)(space + 1 - config) : strlen(config));

@@ -54,16 +54,19 @@ static void pass(hs__transform *t)
     (void)hs_utf8_next(&t->at);
 }
 
-/* Appends the last character with the source of the first character that it takes. */
+/* Appends the last character with the source of the first character that it takes, or of all. */
 static void flush_character(hs__transform *t)
 {
     if (!t->any)
         return;
     if (t->change <= 0)
         pass(t);
+    const size_t first = t->text->n_bytes;
     t->failed |= !hs__aligned_text_put(t->text, t->code_point, t->before);
     for (; t->change < 0; t->change++)
         pass(t);
+    for (size_t i = first; t->covers && i < t->text->n_bytes; i++)
+        t->text->sources[i].end = t->before.end;
 }
 
 void hs__transform_put(hs__transform *t, uint32_t code_point, long change)

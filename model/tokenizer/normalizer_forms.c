@@ -13,6 +13,7 @@
 typedef struct forms {
     hs__part part;
     bool compatible, composes;
+    bool covers; /* see hs__transform; no option of the oracle's */
 } forms;
 
 /* A character in a run. */
@@ -40,12 +41,11 @@ typedef struct scanner {
 
 static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    (void)options, (void)err;
     forms *self = (forms *)part;
     const char *name = part->type->name;
     self->compatible = name[2] == 'K';
     self->composes = name[strlen(name) - 1] == 'C';
-    return HS_OK;
+    return hs__option_bool(options, "tokenizer.json", "covers", &self->covers, err);
 }
 
 /* ---- runs ---- */
@@ -152,6 +152,7 @@ static bool put(scanner *s, uint32_t code_point)
 static bool normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
 {
     scanner s = {.self = (const forms *)part, .to = hs__transform_start(view, ret_text)};
+    s.to.covers = s.self->covers;
     bool ok = true;
     for (const unsigned char *at = view->bytes; at < view->bytes + view->n_bytes && ok;)
         ok = put(&s, hs_utf8_next(&at));

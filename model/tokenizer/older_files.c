@@ -145,6 +145,18 @@ static hs_status read_word_pieces(const old_class *class, const hs_tokenizer_fil
     return d->json ? HS_OK : no_memory(err);
 }
 
+/* Reads vocab.txt of BertJapanese, beside which a tokenizer.json would not count. */
+static hs_status read_japanese(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                               hs_error *err)
+{
+    const char *unknown = NULL;
+    if (!files->vocab_txt.data)
+        return hs_fail(err, HS_BAD_MODEL, "%s needs vocab.txt; the folder has none. " HS__TOKENIZER_ELSEWHERE,
+                       class->name);
+    const hs_status st = read_vocab_txt(class, files, d, &unknown, err);
+    return st ? st : hs__japanese_read(unknown, d, err);
+}
+
 /* Lists every entry as an added token. */
 static json_t *list_added(const hs__entries *entries)
 {
@@ -591,6 +603,7 @@ static hs_status put_post_processor(const old_class *class, hs__description *d, 
 
 static const old_class classes[] = {
     {"BertTokenizer", {"bert", "nomic_bert"}, BERT_NAMES, .read = read_word_pieces},
+    {HS__JAPANESE, {NULL}, BERT_NAMES, .read = read_japanese, .in_python = true},
     {"DistilBertTokenizer", {"distilbert"}, BERT_NAMES, .read = read_word_pieces},
     {"ElectraTokenizer", {"electra"}, BERT_NAMES, .read = read_word_pieces},
     {"MPNetTokenizer",
@@ -755,26 +768,30 @@ static bool is_implied(const old_class *class, const char *type)
 
 hs_status hs__python_class_refuse(const char *class, hs_error *err)
 {
-    static const char *const python[] = {
-        "BertJapaneseTokenizer",    "BertTokenizerLegacy", "BertweetTokenizer", "BartphoTokenizer",
-        "BertGenerationTokenizer",  "BioGptTokenizer",     "ByT5Tokenizer",     "CanineTokenizer",
-        "CpmAntTokenizer",          "CTRLTokenizer",       "EsmTokenizer",      "FlaubertTokenizer",
-        "GPTNeoXJapaneseTokenizer", "GPTSw3Tokenizer",     "PhobertTokenizer",  "ProphetNetTokenizer",
-        "RoCBertTokenizer",         "TapasTokenizer",      "XLMTokenizer",      NULL};
+    static const char *const python[] = {"BertTokenizerLegacy",
+                                         "BertweetTokenizer",
+                                         "BartphoTokenizer",
+                                         "BertGenerationTokenizer",
+                                         "BioGptTokenizer",
+                                         "ByT5Tokenizer",
+                                         "CanineTokenizer",
+                                         "CpmAntTokenizer",
+                                         "CTRLTokenizer",
+                                         "EsmTokenizer",
+                                         "FlaubertTokenizer",
+                                         "GPTNeoXJapaneseTokenizer",
+                                         "GPTSw3Tokenizer",
+                                         "PhobertTokenizer",
+                                         "ProphetNetTokenizer",
+                                         "RoCBertTokenizer",
+                                         "TapasTokenizer",
+                                         "XLMTokenizer",
+                                         NULL};
     size_t i = 0;
     while (python[i] && !is_named(python[i], class))
         i++;
     if (!python[i])
         return HS_OK;
-    if (is_named("BertJapaneseTokenizer", class))
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            HS__TOKENIZER_CONFIG
-            ": tokenizer_class '%.64s' is not supported: transformers has it in Python, with MeCab or its "
-            "like. Copy vocab.txt to a folder of its own: with --tokenizer and this folder the model opens, "
-            "and --input-ids takes the ids that AutoTokenizer.from_pretrained(DIR)(TEXT).input_ids has in "
-            "Python",
-            class);
     return hs_fail(
         err, HS_BAD_MODEL,
         HS__TOKENIZER_CONFIG

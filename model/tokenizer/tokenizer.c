@@ -41,6 +41,10 @@ static const hs__part_type *const types[] = {
     &hs__whitespace_split,
     &hs__unigram,
     &hs__word_level,
+    &hs__mecab_pre_tokenizer,
+    &hs__word_normalizer,
+    &hs__python_whitespace,
+    &hs__character,
     NULL,
 };
 /* clang-format on */

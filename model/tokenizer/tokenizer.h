@@ -158,7 +158,7 @@ bool hs_tokenizer_cuts_left(const hs_tokenizer *tokenizer);
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer);
 
 /* Returns the kind as static text: "WordPiece", "BPE", "byte-level BPE" (its tokens write bytes as substitute
- * characters), "Unigram" or "WordLevel". */
+ * characters), "Unigram", "WordLevel" or "Character" (BertJapanese). */
 const char *hs_tokenizer_kind(const hs_tokenizer *tokenizer);
 
 typedef struct hs_special_ids {

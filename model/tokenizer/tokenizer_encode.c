@@ -5,7 +5,8 @@
  * one or two texts are truncated and put into the template.
  *
  * If the parts allow it, a text is processed in stretches of a few kilobytes. Then the buffers stay in the
- * cache, and a long text of which few tokens are kept is not read to its end. */
+ * cache, and a long text of which few tokens are kept is not read to its end. Long texts for MeCab are cut
+ * behind sentences. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include "model/tokenizer/unicode.h"
@@ -304,6 +305,52 @@ static const unsigned char *stretch_end(const unsigned char *at, const unsigned 
     return at;
 }
 
+/* Returns the most bytes that the pre-tokenizers should get at once. */
+static size_t enough_bytes(const hs_tokenizer *tokenizer)
+{
+    const hs__parts *stage = &tokenizer->stages[HS__PRE_TOKENIZER];
+    size_t enough = SIZE_MAX;
+    for (size_t i = 0; i < stage->n; i++)
+        if (stage->items[i]->type->enough_bytes && stage->items[i]->type->enough_bytes < enough)
+            enough = stage->items[i]->type->enough_bytes;
+    return enough;
+}
+
+static bool ends_sentence(uint32_t code_point)
+{
+    static const uint32_t ends[] = {'\n', 0x3002, 0xFF0E, 0xFF01, 0xFF1F, '!', '?'};
+    size_t i = 0;
+    while (i < sizeof ends / sizeof *ends && ends[i] != code_point)
+        i++;
+    return i < sizeof ends / sizeof *ends;
+}
+
+static bool ends_word(uint32_t code_point)
+{
+    return hs__unicode_class(code_point) & (HS__SPACE | HS__PUNCTUATION);
+}
+
+/* Returns the end of a stretch at `at`, of n_bytes and at most half as many again. It stands after the first
+ * end of a sentence beyond n_bytes. If there is none, it stands after white space or punctuation, or
+ * anywhere. */
+static const unsigned char *sentences_end(const unsigned char *at, const unsigned char *end, size_t n_bytes)
+{
+    static bool (*const ends[])(uint32_t code_point) = {ends_sentence, ends_word};
+    if ((size_t)(end - at) <= n_bytes)
+        return end;
+    const unsigned char *first = at + n_bytes;
+    while (hs_utf8_continues(*first))
+        first--;
+    const unsigned char *limit = (size_t)(end - first) > n_bytes / 2 ? first + n_bytes / 2 : end;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (const unsigned char *next = first; next < limit;)
+            if (ends[i](hs_utf8_next(&next)))
+                return next;
+    while (limit < end && hs_utf8_continues(*limit))
+        limit--;
+    return limit;
+}
+
 static uint32_t count_chars(const unsigned char *start, const unsigned char *end)
 {
     return (uint32_t)hs_utf8_count((const char *)start, (size_t)(end - start));
@@ -319,13 +366,15 @@ static void move(const unsigned char **at, uint32_t *index, const unsigned char 
 static bool passage_run(passage *p, const hs_text *text)
 {
     const bool stretches = has_stretches(p->tokenizer);
+    const size_t n_enough = enough_bytes(p->tokenizer);
     const unsigned char *at = (const unsigned char *)(text->n_bytes ? text->bytes : "");
     const unsigned char *end = at + text->n_bytes;
     added_search search = search_in(p, &p->tokenizer->vocabulary.added.raw, at);
     uint32_t index = 0; /* code points before `at` */
     bool ok = true;
     while ((at < end || search.from < end) && ok && !p->enough) {
-        const unsigned char *stretch = stretches ? stretch_end(at, end, stretch_bytes(p)) : end;
+        const unsigned char *stretch =
+            stretches ? stretch_end(at, end, stretch_bytes(p)) : sentences_end(at, end, n_enough);
         const bool hit = added_search_next(&search, at, stretch, end);
         const unsigned char *stop = hit ? search.start : stretch;
         ok = stop <= at || segment_put(p, at, (size_t)(stop - at), index);

@@ -453,14 +453,16 @@ static hs_status read_documents(const hs_tokenizer_files *files, hs__description
     return st ? st : read_special_map(files, d, err);
 }
 
-/* Returns true for MarianTokenizer, or its files if no class is named. transformers has it in Python: it does
- * not read tokenizer.json. */
-static bool is_marian(const hs_tokenizer_files *files, const hs__description *d)
+/* Returns true for classes that do not read tokenizer.json, because transformers has them in Python:
+ * BertJapaneseTokenizer, and MarianTokenizer or its files if no class is named. */
+static bool is_older(const hs_tokenizer_files *files, const hs__description *d)
 {
-    static const char name[] = "MarianTokenizer";
+    static const char *const names[] = {"MarianTokenizer", HS__JAPANESE};
     const char *class = json_string_value(json_object_get(d->config, "tokenizer_class"));
-    return class ? strncmp(class, name, strlen(name)) == 0
-                 : files->source_sentencepiece.data && files->target_sentencepiece.data;
+    bool is = !class && files->source_sentencepiece.data && files->target_sentencepiece.data;
+    for (size_t i = 0; class && i < sizeof names / sizeof *names; i++)
+        is |= strncmp(class, names[i], strlen(names[i])) == 0;
+    return is;
 }
 
 /* Refuses fix_mistral_regex where transformers obeys it: in folders of Mistral's models that version 4 of
@@ -495,7 +497,7 @@ static hs_status description_read(const hs_tokenizer_files *files, size_t vocab_
 {
     *ret = (hs__description){.vocab_file = HS__TOKENIZER_JSON, .vocab_size = vocab_size};
     hs_status st = read_documents(files, ret, err);
-    const bool complete = !st && files->tokenizer_json.data && !is_marian(files, ret);
+    const bool complete = !st && files->tokenizer_json.data && !is_older(files, ret);
     if (!st && complete)
         st = hs__json_parse(&files->tokenizer_json, HS__TOKENIZER_JSON, &ret->json, err);
     else if (!st)

@@ -3,6 +3,7 @@
  *
  *     tokenizer_files.c    tokenizer.json, tokenizer_config.json, added tokens -> hs__description
  *     older_files.c        vocab.txt, merges.txt, sentencepiece -> an equivalent tokenizer.json
+ *     older_japanese.c     the options of BertJapanese -> the same
  *     sentencepiece_ids.c  sentencepiece with vocab.json (Marian, M2M100) -> the same
  *     sentencepiece_pairs.c  sentencepiece of Llama and Gemma -> the same
  *     tokenizer.c          hs__description -> parts, vocabulary, added tokens, roles
@@ -10,6 +11,7 @@
  *     sentencepiece.c      the messages of sentencepiece models
  *     vocabulary.c         ids and texts of tokens, the tries that find them, and added tokens
  *     aligned_text.c       texts and words on their way through the parts
+ *     mecab.c              words of Japanese texts
  *     normalizer_*.c, pre_tokenizer*.c, model_*.c, post_processors.c   the parts */
 #pragma once
 
@@ -146,6 +148,7 @@ typedef struct hs__transform {
     uint32_t code_point;     /* the last character put; its change may be amended until the next one */
     long change;
     bool any, failed;
+    bool covers; /* a character stands for all that it was composed of, not for the first of them alone */
 } hs__transform;
 
 /* Starts a transform that appends to ret_text. */
@@ -481,8 +484,10 @@ typedef struct hs__template {
  *                                                                 NFC, NFD, NFKC, NFKD, Nmt, StripAccents,
  *                                                                 Strip, Prepend, Replace
  *     pre-tokenizer    text -> words                              BertPreTokenizer, ByteLevel,
- *                                                                 Digits, Metaspace, Split, WhitespaceSplit
- *     model            word -> pieces with ids                    WordPiece, BPE, Unigram, WordLevel
+ *                                                                 Digits, Metaspace, Split, WhitespaceSplit,
+ *                                                                 MeCab
+ *     model            word -> pieces with ids                    WordPiece, BPE, Unigram, WordLevel,
+ *                                                                 Character
  *     post-processor   pieces -> a sequence with special tokens   BertProcessing, RobertaProcessing,
  *                                                                 TemplateProcessing, ByteLevel
  *
@@ -545,6 +550,9 @@ typedef struct hs__part_type {
     bool (*split)(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
                   hs__spans *words);
     bool rewrites;
+    /* Pre-tokenizers that may take long for a long text: the most bytes that they should get at once, if the
+     * text can be cut behind a sentence. 0: any. */
+    size_t enough_bytes;
 
     /* Appends the pieces of one word. */
     bool (*tokenize)(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces);
@@ -583,7 +591,8 @@ extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte
     hs__byte_level_post_processor, hs__lowercase, hs__nfc, hs__nfd, hs__nfkc, hs__nfkd, hs__nmt,
     hs__precompiled, hs__sentencepiece_normalizer, hs__replace, hs__strip, hs__strip_accents, hs__metaspace,
     hs__whitespace_split, hs__unigram, hs__word_level, hs__prepend, hs__digits, hs__split_pre_tokenizer,
-    hs__punctuation, hs__whitespace;
+    hs__punctuation, hs__whitespace, hs__mecab_pre_tokenizer, hs__word_normalizer, hs__python_whitespace,
+    hs__character;
 
 /* ---- a tokenizer ---- */
 
@@ -661,6 +670,29 @@ typedef enum hs__byte_pairs {
 /* Fills json and vocab_file. `unknown` is the class's unknown token. */
 HS_MUST_USE hs_status hs__byte_pairs_read(hs__byte_pairs kind, const char *unknown,
                                           const hs_tokenizer_files *files, hs__description *d, hs_error *err);
+
+/* ---- BertJapaneseTokenizer (older_japanese.c) ---- */
+
+#define HS__JAPANESE "BertJapaneseTokenizer"
+
+/* Fills json. `unknown` is the class's unknown token. */
+HS_MUST_USE hs_status hs__japanese_read(const char *unknown, hs__description *d, hs_error *err);
+
+/* ---- MeCab (mecab.c) ---- */
+
+/* Names a folder in which dictionaries are looked for before those of the system's packages. */
+#define HS__DICTIONARIES_VARIABLE "HEADSCOPE_DICTIONARIES"
+
+typedef struct hs__mecab hs__mecab;
+
+/* Loads MeCab with a dictionary of transformers' names, or that of MeCab's own settings if it is NULL. Fails
+ * with HS_UNSUPPORTED if the machine lacks the library or the dictionary, and says what to install; with
+ * HS_BAD_MODEL if no dictionary has the name. */
+HS_MUST_USE hs_status hs__mecab_open(const char *dictionary, hs__mecab **ret_mecab, hs_error *err);
+void hs__mecab_close(hs__mecab *mecab); /* NULL is fine */
+/* Appends the words of a stretch of valid UTF-8, without the white space between them. Safe on any thread.
+ * Returns false if memory is short. */
+bool hs__mecab_cut(const hs__mecab *mecab, const unsigned char *bytes, hs__span text, hs__spans *words);
 
 /* ---- tokenizer.model (sentencepiece_pairs.c) ---- */
 

@@ -471,8 +471,8 @@ static bool environment_read(const hs_command *command, const bool *given, void 
     return true;
 }
 
-/* Variables of tests and measurements, which kernels.h and team.h read. */
-static const char no_options[] = "KERNELS|CACHES";
+/* Variables of tests and measurements, which kernels.h and team.h read, and of mecab.c. */
+static const char no_options[] = "KERNELS|CACHES|DICTIONARIES";
 
 /* The command whose variables are set for a whole machine or container. */
 static const hs_command *service;

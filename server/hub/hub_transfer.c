@@ -1,13 +1,13 @@
 /* hub_transfer.c - transfers of one file from a hub, by libcurl, which is loaded when it is used. */
 #include "server/hub/hub_transfer.h"
 
+#include "model/base/library.h"
 #include "model/base/read_number.h"
 #include "model/base/status.h"
 #include "model/files/json.h"
 #include "server/base/system_errors.h"
 #include "server/base/version.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,24 +59,21 @@ static library_functions curl_functions;
 /* Fills curl_functions; once is enough. HS_UNSUPPORTED says what to install. */
 static hs_status curl_load(hs_error *err)
 {
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return hs_fail(
-            err, HS_UNSUPPORTED,
-            "downloading needs libcurl (%s): install Debian's package libcurl4 or Fedora's libcurl; "
-            "or download with Python's huggingface_hub, whose files headscope finds",
-            dlerror());
-    const struct {
-        const char *name;
-        void **function;
-    } list[] = {
+    const hs_library_function list[] = {
 #define X(name) {"curl_" #name, (void **)&curl_functions.name},
         CURL_FUNCTIONS(X)
 #undef X
     };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (!(*list[i].function = dlsym(library, list[i].name)))
-            return hs_fail(err, HS_UNSUPPORTED, "this libcurl has no %s: install a newer one", list[i].name);
+    bool found = false;
+    const char *missing = hs_library_load("libcurl.so.4", list, sizeof list / sizeof *list, &found);
+    if (missing && found)
+        return hs_fail(err, HS_UNSUPPORTED, "this libcurl has no %s: install a newer one", missing);
+    if (missing)
+        return hs_fail(
+            err, HS_UNSUPPORTED,
+            "downloading needs libcurl (%s): install Debian's package libcurl4 or Fedora's libcurl; "
+            "or download with Python's huggingface_hub, whose files headscope finds",
+            missing);
     return HS_OK;
 }
 

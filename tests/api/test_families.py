@@ -501,22 +501,6 @@ def test_the_interface_lists_every_type(server, tmp_path):
     assert known == ", ".join(described)
 
 
-def test_the_advice_of_a_japanese_bert_works(tmp_path):
-    """A copy of vocab.txt in a folder of its own opens the model, and takes ids."""
-    folder, own = tmp_path / "japanese", tmp_path / "vocabulary"
-    shutil.copytree(MINI, folder, ignore=shutil.ignore_patterns("tokenizer*.json"))
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "mecab"}')
-    own.mkdir()
-    shutil.copy(folder / "vocab.txt", own)
-
-    def run(*more):
-        return subprocess.run([HEADSCOPE, "analyze", "--model", folder, *more, "--input-ids", "2,187,559,3", "--outputs", "attentions"],
-                              capture_output=True, text=True)
-    refused, opened = run(), run("--tokenizer", own)
-    assert refused.returncode == 1 and "Copy vocab.txt to a folder of its own" in refused.stderr
-    assert opened.returncode == 0 and json.loads(opened.stdout)["tokens"] == ["[CLS]", "the", "war", "[SEP]"], opened.stderr
-
-
 @pytest.mark.parametrize("prefix, saved", [("language_model.model.", "all"), ("model.language_model.", "all"), ("language_model.model.", "some")])
 def test_the_text_part_of_a_model_of_images(tmp_path, prefix, saved):
     """Gemma 3 of images and text: the maps of its text part, by the names of versions 4 and 5 of transformers, and a warning."""

@@ -1,7 +1,8 @@
 """Checkpoints saved by HuggingFace's code, compared with that code. Optional: it needs a Python that has torch and
 transformers, this one or the one that TRANSFORMERS_PYTHON names:
 
-    python3 -m venv DIR; DIR/bin/pip install numpy torch transformers sentencepiece protobuf peft accelerate
+    python3 -m venv DIR; DIR/bin/pip install numpy torch transformers sentencepiece protobuf peft accelerate \
+        fugashi ipadic unidic_lite
     TRANSFORMERS_PYTHON=DIR/bin/python make api-test
 """
 import os
@@ -41,3 +42,7 @@ def test_adapters_that_peft_saved():
 
 def test_tokenizers_as_published():
     run("published_tokenizers_check.py")
+
+
+def test_japanese_tokenizers():
+    run("japanese_check.py")

@@ -468,7 +468,9 @@ static const struct {
     {"<cls>\n<eos>\n<unk>\n<pad>\n<mask>\n",
      "{\"tokenizer_class\":\"EsmTokenizer\",\"split_special_tokens\":true}",
      "split_special_tokens is not supported for this tokenizer_class"},
-    {SPECIAL, "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}", "'BertJapaneseTokenizer' is not supported"},
+    {SPECIAL, "{\"tokenizer_class\":\"TapasTokenizer\"}", "'TapasTokenizer' is not supported"},
+    {SPECIAL, "{\"tokenizer_class\":\"BertJapaneseTokenizer\",\"word_tokenizer_type\":\"x\"}",
+     "word_tokenizer_type 'x' is not supported; supported: basic, mecab"},
     {SPECIAL, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "is not supported"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}", "'x' is not an id"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"1044\":{\"content\":\"y\"}}}",
@@ -641,9 +643,11 @@ static const struct {
       .vocab_txt = FILE_OF(SPECIAL)},
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"BertJapaneseTokenizer\"}"),
-      .vocab_txt = FILE_OF(SPECIAL)},
-     "'BertJapaneseTokenizer' is not supported: transformers has it in Python, with MeCab or its like. Copy "
-     "vocab.txt to a folder of its own"},
+      .tokenizer_json = FILE_OF("{}")},
+     "tokenizer.json: model.type is 'none'"},
+    {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"BertJapaneseTokenizer\"}"),
+      .tokenizer_json = FILE_OF("{}")},
+     "BertJapaneseTokenizer needs vocab.txt; the folder has none"},
     {{.config = FILE_OF("{\"model_type\":\"biogpt\"}"), .vocab_json = FILE_OF("{\"</s>\":0}")},
      "'BioGptTokenizer' is not supported: transformers has it in Python"},
     {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"<ent>\":1044}")},
@@ -1188,9 +1192,13 @@ static const char chaos_json[] =
     "{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":9,\"content\":\"x y\",\"normalized\":true},"
                                             "{\"id\":2,\"content\":\"[SEP]\",\"special\":true}") "}";
 
-/* vocab.txt, tokenizer.json. */
+/* vocab.txt, tokenizer.json, characters of BERT's words, and words of MeCab where it is installed. */
 START_TEST(survives_every_refused_allocation)
 {
+#define JAPANESE "\"tokenizer_class\":\"BertJapaneseTokenizer\","
+    static const char *const configs[] = {
+        "{}", "{}", "{" JAPANESE "\"subword_tokenizer_type\":\"character\"}",
+        "{" JAPANESE "\"word_tokenizer_type\":\"mecab\",\"do_lower_case\":true}"};
     static const char unit[] = "b\xe3\x80\xae"
                                "a x ";
     char text[500 * (sizeof unit - 1)];
@@ -1206,11 +1214,12 @@ START_TEST(survives_every_refused_allocation)
         hs_encoding encoding = {0};
         chaos_refuse(nth);
         hs_error err = {0};
-        hs_status st = create(plain_vocab, _i ? chaos_json : NULL, "{}", 100, &tokenizer, &err);
+        hs_status st = create(plain_vocab, _i == 1 ? chaos_json : NULL, configs[_i], 100, &tokenizer, &err);
         if (!st)
             st = hs_tokenizer_encode(tokenizer, &texts[0], &texts[1], &options, &encoding, NULL);
         refused = chaos_stop();
-        ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, err.text);
+        const bool absent = _i == 3 && st == HS_UNSUPPORTED;
+        ck_assert_msg(absent || st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, err.text);
         hs_encoding_finish(&encoding);
         hs__tokenizer_destroy(tokenizer);
         ck_assert_uint_eq(chaos_live(), live);
@@ -1257,7 +1266,7 @@ int main(void)
     tcase_add_test(hostility, added_tokens_of_esm_are_found_in_the_given_text);
     tcase_add_test(hostility, what_grows_without_end_is_refused);
     tcase_add_test(hostility, what_is_rewritten_without_end_is_refused);
-    tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
+    tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 4);
     suite_add_tcase(suite, hostility);
     return tests_run(suite);
 }
