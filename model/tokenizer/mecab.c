@@ -252,16 +252,23 @@ static bool words_put(const hs__mecab *mecab, mecab_lattice *lattice, const unsi
     return ok;
 }
 
+/* Cuts one stretch. MeCab gets a copy that ends with NUL: behind white space at the end of a sentence it
+ * looks for words up to the next NUL (Darts takes a length of 0 for none). */
 static bool stretch_cut(const hs__mecab *mecab, const unsigned char *bytes, hs__span stretch,
                         hs__spans *words)
 {
-    mecab_lattice *lattice = memory_try() ? mecab->model_new_lattice(mecab->model) : NULL;
-    if (!lattice)
-        return false;
-    mecab->lattice_set_sentence2(lattice, (const char *)bytes + stretch.start, stretch.end - stretch.start);
-    const bool ok =
-        mecab->parse_lattice(mecab->tagger, lattice) && words_put(mecab, lattice, bytes, stretch, words);
-    mecab->lattice_destroy(lattice);
+    const size_t n_bytes = stretch.end - stretch.start;
+    char *sentence = memory_try() ? malloc(n_bytes + 1) : NULL;
+    mecab_lattice *lattice = sentence ? mecab->model_new_lattice(mecab->model) : NULL;
+    bool ok = lattice != NULL;
+    if (ok) {
+        memcpy(sentence, bytes + stretch.start, n_bytes);
+        sentence[n_bytes] = '\0';
+        mecab->lattice_set_sentence2(lattice, sentence, n_bytes);
+        ok = mecab->parse_lattice(mecab->tagger, lattice) && words_put(mecab, lattice, bytes, stretch, words);
+        mecab->lattice_destroy(lattice);
+    }
+    free(sentence);
     return ok;
 }
 

@@ -1,7 +1,6 @@
 /* own_mecab.c - stands for MeCab in test_japanese.py: the part of the C interface of 0.996 that the program
  * uses. It cuts a text at spaces, and what lies between into words of two characters. It fails at a text with
- * U+0007.
- */
+ * U+0007, and at one without a NUL behind it, which MeCab reads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +118,8 @@ int mecab_parse_lattice(mecab_model_t *tagger, mecab_lattice_t *lattice)
     enum { FIRST = 2, LAST = 3 };
     size_t n = 0;
     (void)tagger;
-    if (lattice->n_bytes > TEXT_MAX || memchr(lattice->text, '\a', lattice->n_bytes))
+    if (lattice->n_bytes > TEXT_MAX || lattice->text[lattice->n_bytes] ||
+        memchr(lattice->text, '\a', lattice->n_bytes))
         return 0;
     mecab_node_t *nodes = lattice->nodes = calloc(lattice->n_bytes + 2, sizeof *nodes);
     if (!nodes)

@@ -195,6 +195,13 @@ def test_words_of_the_library(tmp_path):
                                               [17, 20], [20, 26], [26, 27], [27, 28]]
 
 
+def test_white_space_at_the_end(tmp_path):
+    """MeCab looks for words behind it, up to a NUL: not in what a longer text has left there."""
+    needs_mecab()
+    found = tokens(write(tmp_path / "ja", MECAB, REAL), "東京特許許可局の日本語[MASK]すもも [MASK] [MASK]もも  ")
+    assert found == ["東京", "特許", "許可", "局", "の", "日本語", "[MASK]", "すもも", "[MASK]", "[MASK]", "もも"]
+
+
 @pytest.mark.parametrize("part", ["7", "a", "\x00", "\x1b[31m", "漢", "ア", "\U0001f600", "\u0301", "\ud7ff\U0010ffff", " ", "\n", "すもも。"])
 def test_hostile_texts(tmp_path, part):
     needs_mecab()
