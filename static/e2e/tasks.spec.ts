@@ -186,6 +186,14 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await expect(page.locator(".card.attention li").first()).toBeVisible();
   await settled(page);
   expect(await findings(page)).toEqual([]);
+  // Its colours can be losses, too. Words under its tokens are left out.
+  await page.getByRole("radio", { name: "Loss" }).check();
+  await expect(page.locator(".colour-bar")).toContainText("Loss, nats");
+  await expect(page.locator("[data-t='2097']")).toHaveAttribute("style", /background/);
+  await expect(page.locator(".paper ruby")).toHaveCount(0);
+  const table = (await saved(page, "CSV")).bytes.toString().trim().split(/\r?\n/);
+  expect(table[0]).toMatch(/attends_to/);
+  expect(table).toHaveLength(2101);
   await open(page, home, `view=compare&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
   await expect(view(page, "Compare")).toContainText("This view reads a head’s whole maps");
   await settled(page);

@@ -20,7 +20,7 @@ import { attentionBetween, rankHeads, similarityBetween, writeHalf } from "../sr
 import { attentionChange, similarityChange } from "../src/heads/change.ts";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, linesOf, pairEnds } from "../src/views/text/arcs.ts";
 import { shadeOf, shadeOfBytes } from "../src/maps/shade.ts";
-import { relationOf } from "../src/views/text/relation.ts";
+import { attentionRows, relationOf, rowsOf } from "../src/views/text/rows.ts";
 import { orderRows } from "../src/views/overview/figures-table.tsx";
 import { attentionInWords, similarityInWords } from "../src/views/overview/in-words.ts";
 
@@ -260,7 +260,7 @@ test("how far a head moved is the norm of the difference over the norm", () => {
 test("lines: attention worth one, from or to the chosen, each head with its share of the width", () => {
   const axis = { n: 3 };
   const A = Float32Array.of(0.9, 0.05, 0.05, 0.2, 0.3, 0.5, 0.6, 0.4, 0);
-  const ends = (chosen, relation) => attentionEnds(axis, A, 2, new Set(chosen), relation).strongest.map(({ i, j }) => [i, j]);
+  const ends = (chosen, relation) => attentionEnds(attentionRows(axis, A), 2, new Set(chosen), relation).strongest.map(({ i, j }) => [i, j]);
   assert.deepEqual(ends([], "to"), [[2, 0], [1, 2], [2, 1], [1, 0]]);
   assert.deepEqual(ends([1], "to"), [[1, 2], [1, 0]]);
   assert.deepEqual(ends([1], "from"), [[2, 1]]);
@@ -297,7 +297,7 @@ test("lines of a token read its rows and columns; those of all tokens read the m
     [[], "from", () => true, 0],
   ]) {
     reads.count = 0;
-    const { count, strongest } = attentionEnds({ n }, attention, 1, new Set(chosen), relation);
+    const { count, strongest } = attentionEnds(attentionRows({ n }, attention), 1, new Set(chosen), relation);
     const expected = worth.filter(isExpected);
     assert.ok(reads.count <= most, `${reads.count} reads, relation ${relation}`);
     assert.equal(count, expected.length);
@@ -322,7 +322,7 @@ test("pairs of chosen tokens are read from their rows, in the order of all pairs
         .filter(({ i, j, value }) => value > 0 && value >= Math.fround(threshold) && (is(i) || is(j)))
         .sort((a, b) => b.value - a.value);
       reads.count = 0;
-      const { count, strongest } = pairEnds(chosen.length ? { axis: { n }, normalized } : whole, threshold, new Set(chosen));
+      const { count, strongest } = pairEnds(rowsOf(chosen.length ? { axis: { n }, normalized } : whole), threshold, new Set(chosen));
       assert.ok(reads.count <= n * chosen.length);
       assert.equal(count, expected.length);
       assert.deepEqual(strongest, expected.slice(0, ARCS_MAX));
@@ -523,12 +523,12 @@ test("relations are means over the chosen tokens, made once", () => {
       ["similar", (t, u) => normalized[t * n + u]],
     ]) {
       const of = chosen.length ? chosen : [...Array(n).keys()];
-      const found = relationOf(head, chosen, relation);
+      const found = relationOf(rowsOf(head), chosen, relation);
       found.forEach((value, u) => close(value, of.reduce((sum, t) => sum + cell(t, u), 0) / of.length));
-      assert.equal(relationOf({ ...head }, [...chosen], relation), found);
+      assert.equal(relationOf(rowsOf(head), [...chosen], relation), found);
     }
-  for (let t = 0; t < 40; t++) relationOf(head, [t % n, t], "to");
-  assert.equal(relationOf(head, [2], "to").length, n);
+  for (let t = 0; t < 40; t++) relationOf(rowsOf(head), [t % n, t], "to");
+  assert.equal(relationOf(rowsOf(head), [2], "to").length, n);
 });
 
 // Ordinary tokens of two sentences between two special ones, for the card beside the grid.

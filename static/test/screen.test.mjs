@@ -16,9 +16,9 @@ import { crc32, withText } from "../src/saving/png.ts";
 import { strongest } from "../src/maps/heatmap.ts";
 import { pool, rootIndex } from "../src/maps/thumbnail.ts";
 import { moveFocus } from "../src/ui/arrows.ts";
-import { blocksOf, placeIn } from "../src/views/text/blocks.ts";
-import { meanOf, pairsHere, partRequest, rowEnds, rowOf } from "../src/views/text/long-rows.ts";
-import { spansOf, unitsOf } from "../src/ui/text-spans.ts";
+import { attentionEnds, pairEnds, placeIn } from "../src/views/text/arcs.ts";
+import { fetchedRows, partRequest, relationOf } from "../src/views/text/rows.ts";
+import { blocksOf, spansOf, unitsOf } from "../src/ui/text-spans.ts";
 import { labelStep, Viewport } from "../src/maps/viewport.ts";
 
 const THEMES = ["light", "dark"];
@@ -419,11 +419,12 @@ test("a long text is cut into blocks that end with sentences, and loses nothing"
   const text = "a ".repeat(n);
   const { spans } = spansOf(longAxis(n), text, 0);
   const sentences = Array.from({ length: n }, (_, t) => (t < 700 ? Math.floor(t / 30) : 99));
-  const blocks = blocksOf(spans, sentences);
+  const blocks = blocksOf(spans, { n: 3000, sentences });
   assert.deepEqual(blocks.map(({ from }) => from), [0, 120, 240, 360, 480, 600, 700, 860]); // prettier-ignore
   assert.ok(blocks.every(({ from, to, spans: own }) => own.length === to - from));
   assert.equal(blocks.map(({ spans: own, tail }) => own.map(({ between, words }) => between + words).join("") + tail).join(""), text.trim()); // prettier-ignore
-  assert.deepEqual(blocksOf([], []), []);
+  assert.deepEqual(blocksOf([], { n, sentences: [] }), []);
+  assert.equal(blocksOf(spans.slice(0, 512), { n: 512, sentences }).length, 1); // a short text is one
 });
 
 test("a token without an element is thought where its block would have it", () => {
@@ -435,18 +436,21 @@ test("a token without an element is thought where its block would have it", () =
 test("rows and columns of chosen tokens are their relations, whichever are here", () => {
   const answer = (attention, similarity) => ({ parts: { attention: Float32Array.from(attention), similarity: Float32Array.from(similarity) } }); // prettier-ignore
   const row = answer([0.25, 0.5, 0.25], [9, 2, 4]);
-  const one = rowOf({ t: 0, row, column: null }, 4);
-  assert.deepEqual([...one.values.to], [0.25, 0.5, 0.25]);
-  assert.deepEqual([...one.values.similar], [0, 0.5, 1]); // N, and 0 for itself
-  assert.equal(one.values.from, null);
-  const two = rowOf({ t: 2, row: null, column: answer([0, 1, 0.5], [4, 1, 8]) }, 4);
-  assert.deepEqual([...two.values.from], [0, 1, 0.5]);
-  assert.deepEqual([...meanOf([one, two], "similar")], [0.5, 0.375, 0.5]);
-  assert.equal(meanOf([one, two], "to"), null); // of the second token it is not known
-  assert.equal(meanOf([], "to"), null);
-  assert.deepEqual(rowEnds([one], "to", 0.3), [{ i: 0, j: 1, value: 0.5, lane: 0 }]);
-  assert.deepEqual(rowEnds([two], "from", 0.3), [{ i: 1, j: 2, value: 1, lane: 0 }]);
-  assert.deepEqual(partRequest({ ...INITIAL, text: "a" }, { layer: 1, head: 2 }, 7, 4000, true).columns, [7, 8]);
+  const column = answer([0, 1, 0.5], [4, 1, 8]);
   const pairs = { i: [0, 5], j: [9, 6], normalized: [1, 0.5] };
-  assert.deepEqual(pairsHere(pairs, 2, (t) => t === 6), [{ i: 5, j: 6, value: 0.5, lane: 0 }]); // prettier-ignore
+  const rows = fetchedRows({ n: 3, types: [0, 0, 0] }, [{ t: 0, row, column: null }, { t: 2, row: null, column }], 4, pairs);
+  const related = (chosen, relation) => relationOf(rows, chosen, relation);
+  assert.deepEqual([...related([0], "to")], [0.25, 0.5, 0.25]);
+  assert.deepEqual([...related([0], "similar")], [0, 0.5, 1]); // N, and 0 for itself
+  assert.equal(related([0], "from"), null);
+  assert.deepEqual([...related([2], "from")], [0, 1, 0.5]);
+  assert.deepEqual([...related([0, 2], "similar")], [0.5, 0.375, 0.5]);
+  assert.equal(related([0, 2], "to"), null); // of the second token it is not known
+  assert.equal(related([], "to"), null);
+  const lines = (t, relation) => attentionEnds(rows, 0, new Set([t]), relation).strongest.map(({ i, j, value }) => [i, j, value]);
+  assert.deepEqual(lines(0, "to"), [[0, 1, 0.5], [0, 2, 0.25]]); // prettier-ignore
+  assert.deepEqual(lines(2, "from"), [[1, 2, 1]]);
+  assert.deepEqual(lines(1, "to"), []);
+  assert.deepEqual(partRequest({ ...INITIAL, text: "a" }, { layer: 1, head: 2 }, 7, 4000, true).columns, [7, 8]);
+  assert.deepEqual(pairEnds(rows, 0.1, new Set(), (t) => t === 6), { count: 2, strongest: [{ i: 5, j: 6, value: 0.5, lane: 0 }] }); // prettier-ignore
 });

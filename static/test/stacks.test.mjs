@@ -12,7 +12,7 @@ import { columnProfile } from "../src/maps/analysis.ts";
 import { describeCell, describeTargets } from "../src/maps/readout.ts";
 import { jointOf } from "../src/heads/joint.ts";
 import { attentionEnds } from "../src/views/text/arcs.ts";
-import { relationOf } from "../src/views/text/relation.ts";
+import { attentionRows, relationOf, rowsOf } from "../src/views/text/rows.ts";
 import { paint, pool } from "../src/maps/thumbnail.ts";
 import { bysOf, inputOf, pinOfStrongest, strongestOf } from "../src/views/corpus/examples.ts";
 
@@ -145,10 +145,10 @@ test("over both texts, tokens of the target attend to those of the text", () => 
   assert.equal(attention[6 * 7 + 2], 0.5);
   assert.equal(attention.filter((v) => v > 0).length, 11);
   const rounded = (values) => [...values].map((v) => +v.toFixed(3));
-  assert.deepEqual(rounded(relationOf(jointOf(head), [6], "to")), [0.25, 0.25, 0.5, 0, 0, 0, 0]);
-  assert.deepEqual(rounded(relationOf(jointOf(head), [2], "from")), [0, 0, 0, 0, 0.3, 0.2, 0.5]);
-  assert.deepEqual(rounded(relationOf(jointOf(head), [], "to")).slice(2, 5), [0.333, 0.167, 0]);
-  const ends = attentionEnds(axis, attention, 0, new Set([2]), "either");
+  assert.deepEqual(rounded(relationOf(rowsOf(jointOf(head)), [6], "to")), [0.25, 0.25, 0.5, 0, 0, 0, 0]);
+  assert.deepEqual(rounded(relationOf(rowsOf(jointOf(head)), [2], "from")), [0, 0, 0, 0, 0.3, 0.2, 0.5]);
+  assert.deepEqual(rounded(relationOf(rowsOf(jointOf(head)), [], "to")).slice(2, 5), [0.333, 0.167, 0]);
+  const ends = attentionEnds(attentionRows(axis, attention), 0, new Set([2]), "either");
   assert.deepEqual(ends.strongest.map(({ i, j }) => [i, j]), [[2, 6], [2, 4], [2, 5]]); // the upper end first
   assert.equal(jointOf(jointOf(head)).attention, attention);
 });

@@ -1,12 +1,10 @@
 // The text in small, its tokens coloured by a number each; one of them can be chosen.
 import { rowTexts } from "../app/stacks";
-import { useRef } from "preact/hooks";
 import type { Axis } from "../maps/analysis";
 import { tinted, type Lut } from "../maps/colour";
 import { format } from "../maps/scale";
 import { useApp } from "../ui/context";
-import { moveFocus } from "../ui/arrows";
-import { TextFlow, tokenAt, tokensIn, type TokenLook } from "../ui/text-flow";
+import { TextFlow, tokenAt, type TokenLook } from "../ui/text-flow";
 
 const FAINT = 0.02; // fractions below it are not coloured
 
@@ -26,7 +24,6 @@ export function TokenStrip(props: {
 }) {
   const app = useApp();
   const { label, axis, chosen, tint } = props;
-  const strip = useRef<HTMLDivElement>(null);
   const lookOf = (t: number): TokenLook => {
     const fraction = tint && tint.top > 0 ? (tint.values[t] ?? 0) / tint.top : 0;
     return {
@@ -43,14 +40,13 @@ export function TokenStrip(props: {
     if (t >= 0) props.onChoose(t);
   };
   const onKeyDown = (e: KeyboardEvent): void => {
-    if (e.key !== " " && e.key !== "Enter") return void (strip.current && moveFocus(e, tokensIn(strip.current)));
+    if (e.key !== " " && e.key !== "Enter") return;
     choose(tokenAt(document.activeElement));
     e.preventDefault();
   };
   return (
     <div
       class="token-strip"
-      ref={strip}
       onClick={(e) => choose(tokenAt(e.target))}
       onKeyDown={onKeyDown}
       onPointerOver={(e) => point(tokenAt(e.target), false)}

@@ -1,7 +1,7 @@
 // Lines over a text: which tokens they join, how strongly, and the way they take.
 import { perObject } from "../../app/per-object";
-import type { Axis, Head } from "../../maps/analysis";
-import { countAbove, pairsOf } from "../../maps/pairs";
+import { countAbove } from "../../maps/pairs";
+import type { Rows } from "./rows";
 
 export const ARCS_MAX = 150; // strongest first; more would hide the text
 export const LINE_LEAST = 0.1; // attention below it is not drawn as a line
@@ -28,52 +28,48 @@ export interface Ends {
   strongest: readonly End[]; // at most ARCS_MAX, falling
 }
 
-const endsOf = (all: readonly End[]): Ends => ({ count: all.length, strongest: all.slice(0, ARCS_MAX) });
+type Joins = "to" | "from" | "either"; // of chosen tokens; either: between two texts
 
-// A map's attention worth a line: from the chosen tokens ("to"), to them ("from"), at either end, or between any two.
-// Reads the rows and columns of the chosen tokens, and the whole map only without any: then once a map.
-export function attentionEnds(
-  axis: Axis,
-  attention: Float32Array,
-  lane: number,
-  chosen: ReadonlySet<number>,
-  relation: "to" | "from" | "either",
-): Ends {
-  const { count, strongest } = chosen.size
-    ? endsAround(axis, attention, chosen, relation)
-    : endsOfMap(attention)(axis, relation);
-  return { count, strongest: strongest.map((end) => ({ ...end, lane })) };
+// Attention worth a line: from the chosen tokens ("to"), to them ("from"), at either end, or between any two. Reads the
+// rows and columns of the chosen tokens, and the whole map only without any: then once a map.
+export function attentionEnds(rows: Rows, lane: number, chosen: ReadonlySet<number>, joins: Joins): Ends {
+  const map = chosen.size ? null : rows.map("to");
+  const all = map ? endsOfMap(map) : endsAround(rows, chosen, joins);
+  return {
+    count: all.length,
+    strongest: all.slice(0, ARCS_MAX).map(({ i, j, value }) => {
+      const turned = joins === "either" && j < i; // between two texts the upper one comes first
+      return { ...(turned ? { i: j, j: i } : { i, j }), value, lane };
+    }),
+  };
 }
 
-const endsOfMap = perObject((attention: Float32Array) => {
-  const made = new Map<boolean, Ends>(); // by the order of ends
-  return (axis: Axis, relation: "to" | "from" | "either"): Ends => {
-    const either = relation === "either";
-    const known = made.get(either) ?? endsAround(axis, attention, new Set(), relation);
-    made.set(either, known);
-    return known;
+// Strongest first, in the order of the map where values are equal.
+function sorted(): { add: (i: number, j: number, value: number) => void; ends: () => End[] } {
+  const ends: End[] = [];
+  return {
+    add: (i, j, value) => void (i !== j && value >= LINE_LEAST && ends.push({ i, j, value, lane: 0 })),
+    ends: () => ends.sort((a, b) => strongestFirst(a, b) || a.i - b.i || a.j - b.j),
   };
+}
+
+const endsOfMap = perObject((map: Float32Array): readonly End[] => {
+  const { add, ends } = sorted();
+  const n = Math.sqrt(map.length);
+  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) add(i, j, map[i * n + j]!);
+  return ends();
 });
 
-// In the order of the map where values are equal.
-function endsAround(
-  { n }: Axis,
-  attention: Float32Array,
-  chosen: ReadonlySet<number>,
-  relation: "to" | "from" | "either",
-): Ends {
-  const either = relation === "either";
-  const ends: End[] = [];
-  const add = (i: number, j: number): void => {
-    const value = attention[i * n + j]!;
-    // Between two texts the upper one comes first.
-    if (i !== j && value >= LINE_LEAST) ends.push({ ...(either && j < i ? { i: j, j: i } : { i, j }), value, lane: 0 });
-  };
-  const columns = relation === "to" ? [] : [...chosen].sort((a, b) => a - b);
-  for (let i = 0; i < n; i++)
-    if (!chosen.size || (relation !== "from" && chosen.has(i))) for (let j = 0; j < n; j++) add(i, j);
-    else for (const j of columns) add(i, j);
-  return endsOf(ends.sort(strongestFirst));
+function endsAround(rows: Rows, chosen: ReadonlySet<number>, joins: Joins): readonly End[] {
+  const { add, ends } = sorted();
+  for (const t of chosen) {
+    const [to, from] = [joins !== "from" && rows.of("to", t), joins !== "to" && rows.of("from", t)];
+    for (let u = 0; u < rows.axis.n; u++) {
+      if (to) add(t, u, to[u]!);
+      if (from && !(to && chosen.has(u))) add(u, t, from[u]!); // once between two chosen tokens
+    }
+  }
+  return ends();
 }
 
 // Chooses the lines of several heads: each gets an equal part of ARCS_MAX, and the strongest lines get the rest.
@@ -85,32 +81,37 @@ export function drawnEnds(ends: readonly (readonly End[])[]): End[] {
 }
 
 // Pairs at or above the threshold, of the chosen tokens if there are any. All pairs are sorted once a head; those of
-// chosen tokens are read from their rows.
-export function pairEnds(head: Head, threshold: number, chosen: ReadonlySet<number>): Ends {
-  if (chosen.size) return pairsAround(head, threshold, chosen);
-  const pairs = pairsOf(head);
-  const count = countAbove(pairs, threshold);
-  const strongest = Array.from({ length: Math.min(count, ARCS_MAX) }, (_, k) => ({
-    i: pairs.i[k]!,
-    j: pairs.j[k]!,
-    value: pairs.normalized[k]!,
-    lane: 0,
-  }));
+// chosen tokens are read from their rows. `isHere`: without chosen tokens, pairs that have such a token are drawn.
+export function pairEnds(
+  rows: Rows,
+  threshold: number,
+  chosen: ReadonlySet<number>,
+  isHere: (t: number) => boolean = () => true,
+): Ends {
+  if (chosen.size) return pairsAround(rows, threshold, chosen);
+  const pairs = rows.pairs();
+  const count = pairs ? countAbove(pairs, threshold) : 0;
+  const strongest: End[] = [];
+  for (let k = 0; pairs && k < count && strongest.length < ARCS_MAX; k++) {
+    const [i = 0, j = 0, value = 0] = [pairs.i[k], pairs.j[k], pairs.normalized[k]];
+    if (isHere(i) || isHere(j)) strongest.push({ i, j, value, lane: 0 });
+  }
   return { count, strongest };
 }
 
-function pairsAround({ normalized, axis }: Head, threshold: number, chosen: ReadonlySet<number>): Ends {
-  const { n } = axis;
+function pairsAround(rows: Rows, threshold: number, chosen: ReadonlySet<number>): Ends {
   const tau = Math.fround(threshold); // as countAbove() has it
   const ends: End[] = [];
-  for (const t of chosen)
-    for (let u = 0; u < n; u++) {
+  for (const t of chosen) {
+    const values = rows.of("similar", t);
+    for (let u = 0; values && u < values.length; u++) {
+      const value = values[u]!;
       if (u === t || (u < t && chosen.has(u))) continue; // once for two chosen tokens
-      const [i, j] = [Math.min(t, u), Math.max(t, u)];
-      const value = normalized[i * n + j]!;
-      if (value > 0 && value >= tau) ends.push({ i, j, value, lane: 0 });
+      if (value > 0 && value >= tau) ends.push({ i: Math.min(t, u), j: Math.max(t, u), value, lane: 0 });
     }
-  return endsOf(ends.sort((a, b) => strongestFirst(a, b) || a.i - b.i || a.j - b.j));
+  }
+  ends.sort((a, b) => strongestFirst(a, b) || a.i - b.i || a.j - b.j);
+  return { count: ends.length, strongest: ends.slice(0, ARCS_MAX) };
 }
 
 // The boxes of neighbouring tokens joined line by line.
@@ -140,4 +141,13 @@ export function arcPath(a: Box, b: Box, lane: number): string {
   }
   const bend = Math.min(60, Math.abs(b.top - a.top) * 0.5);
   return `M${x1} ${a.bottom} C${x1} ${a.bottom + bend} ${x2} ${b.top - bend} ${x2} ${b.top}`;
+}
+
+// About where a token of a block without elements would be: `share` of the block is before it.
+export function placeIn({ left, right, top, bottom }: Box, share: number, lineHeight: number): Box {
+  const lines = Math.max(1, Math.round((bottom - top) / lineHeight));
+  const line = Math.min(lines - 1, Math.floor(share * lines));
+  const x = left + (right - left) * (share * lines - line);
+  const y = top + ((bottom - top) * line) / lines;
+  return { left: x, right: x, top: y, bottom: y + (bottom - top) / lines };
 }

@@ -1,11 +1,12 @@
-// The choice of what the tokens are coloured by, and of the method of attributions.
+// The choice of what the tokens are coloured by, and of the method of attributions; what attributions are of.
 import { isFile } from "../../app/sources";
 import type { State } from "../../app/state";
-import { METHOD_ABOUT, METHODS } from "../../passes/attribution";
+import { format } from "../../maps/scale";
+import { METHOD_ABOUT, METHODS, type Attribution } from "../../passes/attribution";
 import { useApp } from "../../ui/context";
 import { Segmented } from "../../ui/controls";
 import { StateSelect } from "../../ui/state-controls";
-import type { Relation } from "./relation";
+import type { Relation } from "./state";
 
 const LOSS = {
   value: "loss",
@@ -50,3 +51,24 @@ export function ColourBy(props: {
     </>
   );
 }
+
+const NO_LENGTH =
+  ": this model’s word vectors probably go straight into a norm, so their length does not count. Take another method";
+
+// `of`: null while the attributions are not here.
+export function AttributionCaption({ of }: { of: Attribution | null }) {
+  if (!of) return <p class="caption" />;
+  const { method, top, words, gaps } = of;
+  const { name, misses } = METHOD_ABOUT[method];
+  const signs = method === "gradient" ? "" : " Above 0 a token raises it, below 0 it lowers it.";
+  const none = top > 0 ? "" : ` All are 0 but for rounding${method === "gradient_x_input" ? NO_LENGTH : ""}.`;
+  return (
+    <p class="muted caption">
+      {name} of each token, to {words}.{signs}
+      {none} {gaps} {misses}
+    </p>
+  );
+}
+
+// One token’s attribution, to be read aloud.
+export const saidOf = ({ values }: Attribution, t: number): string => `attribution ${format(values[t])}`;

@@ -3,7 +3,7 @@ import type { JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { isOfTarget } from "../../heads/joint";
 import { measureNote } from "../../heads/measures";
-import type { Axis, Head } from "../../maps/analysis";
+import type { Axis } from "../../maps/analysis";
 import { lutOf, tinted } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
@@ -12,7 +12,7 @@ import { METHOD_ABOUT, type Attributing, type Attribution } from "../../passes/a
 import { classes } from "../../ui/classes";
 import type { TokenLook } from "../../ui/text-flow";
 import { lossesOf, type Note } from "./notes";
-import { ABOUT, relationOf } from "./relation";
+import { ABOUT, relationOf, type Rows } from "./rows";
 
 export interface Colours {
   bar: Bar;
@@ -22,24 +22,24 @@ export interface Colours {
 
 export type Task = JsonAnswer | null | undefined;
 
-// Null while the requested attributions are not here.
+// Null while the requested attributions, or relations of a long text, are not here.
 export function coloursOf(
   app: App,
-  head: Head,
+  rows: Rows,
   chosen: readonly number[],
   task: Task,
   attributing: Attributing | null,
 ): Colours | null {
   const { state, theme } = app;
   if (attributing) return attributing.attribution && attributionColours(app, attributing.attribution);
-  const losses = state.loss && task ? lossesOf(task, head.axis) : null;
+  const losses = state.loss && task ? lossesOf(task, rows.axis) : null;
   if (losses) return lossColours(losses, lutOf(state.map, "figure", theme));
-  return relationColours(app, relationOf(head, chosen, state.relation), chosen);
+  const values = relationOf(rows, chosen, state.relation);
+  return values && relationColours(app, values, chosen);
 }
 
 // `values`: the relation of each entry to the chosen ones.
-export function relationColours(app: App, values: Float64Array, chosen: readonly number[]): Colours {
-  const { state, theme } = app;
+function relationColours({ state, theme }: App, values: Float64Array, chosen: readonly number[]): Colours {
   const { relation, map, tau } = state;
   const { quantity, title } = ABOUT[relation];
   const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
@@ -51,7 +51,7 @@ export function relationColours(app: App, values: Float64Array, chosen: readonly
   return { bar: { ...bar, words: wordsOf("linear", low, top) }, low, fractions: others.map(placesUpTo(top)) };
 }
 
-export function attributionColours({ state, theme }: App, { method, values, top }: Attribution): Colours {
+function attributionColours({ state, theme }: App, { method, values, top }: Attribution): Colours {
   const signed = method !== "gradient";
   const lut = lutOf(state.map, signed ? "difference" : "figure", theme);
   const share = placesUpTo(top);

@@ -2,20 +2,22 @@
 import type { App } from "../../app/app";
 import { SUM, type Selection, type Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
+import { jointMap, jointOf } from "../../heads/joint";
 import { isLong } from "../../heads/pooled";
-import type { Axis, Head } from "../../maps/analysis";
+import { isRectangular, type Axis, type Head } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
+import { attentionRows, type Rows } from "./rows";
 import { LINES_MOST } from "./state";
 
 export interface LineHead extends Selection {
   lane: number; // the number of its colour
   name: string;
-  attention: Float32Array | null; // [n][m]; null: its maps are on their way
+  rows: Rows | null; // null: its maps are on their way
 }
 
-const nameOf = ({ layer, head }: Selection): string => `${layer}·${head === SUM ? "sum" : head}`;
-const isSame = (a: Selection, b: Selection): boolean => a.layer === b.layer && a.head === b.head;
+export const nameOfLine = ({ layer, head }: Selection): string => `${layer}·${head === SUM ? "sum" : head}`;
+export const isSame = (a: Selection, b: Selection): boolean => a.layer === b.layer && a.head === b.head;
 
 const FIRST = 4; // heads drawn before one is ticked
 
@@ -43,30 +45,32 @@ function lanesOf(heads: readonly Selection[]): number[] {
   });
 }
 
-type Axes = Pick<Head, "axis" | "columns">;
+const projected = new WeakMap<Uint8Array, { axis: Axis; rows: Rows }>();
 
-const projected = new WeakMap<Uint8Array, { axis: Axis; map: Float32Array }>();
-
-function mapOf(app: App, { axis, columns }: Axes, { layer, head }: Selection): Float32Array | null {
+function rowsAt(app: App, own: Head, { layer, head }: Selection): Rows | null {
+  const { axis, columns } = own;
   const overview = app.overview().answer;
   const bytes = overview && headsOf(app).attention(overview, layer)?.[head];
   if (!bytes) return null;
   let known = projected.get(bytes);
   if (known?.axis !== axis) {
-    known = { axis, map: project(bytes, overview.encoding.ids.length, axis, "attention", 1 / 255, columns) };
+    const map = project(bytes, overview.encoding.ids.length, axis, "attention", 1 / 255, columns);
+    const joint = isRectangular(own) ? jointMap(map, axis.n, columns.n) : map;
+    known = { axis, rows: attentionRows(jointOf(own).axis, joint) };
     projected.set(bytes, known);
   }
-  return known.map;
+  return known.rows;
 }
 
-export function lineHeads(app: App, axes: Axes, shown: Selection, attention: Float32Array): LineHead[] {
-  const heads = drawnHeads(app, app.shape(app.overview().answer, app.state.model), shown);
+// `own`: the head on screen, whose rows are `rows`; null: of a long text, whose other heads are not here.
+export function lineHeads(app: App, own: Head | null, shown: Selection, rows: Rows): LineHead[] {
+  const heads = own ? drawnHeads(app, app.shape(app.overview().answer, app.state.model), shown) : [shown];
   const lanes = lanesOf(heads);
   return heads.map((one, n) => ({
     ...one,
     lane: lanes[n] ?? 0,
-    name: nameOf(one),
-    attention: isSame(one, shown) ? attention : mapOf(app, axes, one),
+    name: nameOfLine(one),
+    rows: own && !isSame(one, shown) ? rowsAt(app, own, one) : rows,
   }));
 }
 
@@ -90,7 +94,7 @@ export function LineHeads({ heads, shown }: { heads: readonly LineHead[]; shown:
             ? `At most ${LINES_MOST} heads are drawn`
             : "Draws this head’s attention as lines of a colour of its own";
         return (
-          <label class={drawn ? "line-head" : "line-head undrawn"} key={nameOf(one)} title={title}>
+          <label class={drawn ? "line-head" : "line-head undrawn"} key={nameOfLine(one)} title={title}>
             <input
               type="checkbox"
               checked={drawn !== undefined}
@@ -98,7 +102,7 @@ export function LineHeads({ heads, shown }: { heads: readonly LineHead[]; shown:
               onChange={() => set(drawn ? heads.filter((other) => other !== drawn) : [...heads, one])}
             />
             {drawn && <i aria-hidden="true" style={{ background: `var(--line-${drawn.lane})` }} />}
-            {nameOf(one)}
+            {nameOfLine(one)}
           </label>
         );
       })}

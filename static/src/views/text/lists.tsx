@@ -1,14 +1,15 @@
 // The lists beside the text: the tokens most related to the chosen ones, and the layer's segments.
-import type { Axis, Head, Segment } from "../../maps/analysis";
+import type { Axis, Segment } from "../../maps/analysis";
 import { hasSimilarities } from "../../app/sources";
 import { isCross } from "../../app/stacks";
 import { format } from "../../maps/scale";
 import type { Attribution } from "../../passes/attribution";
 import { classes } from "../../ui/classes";
 import { useApp } from "../../ui/context";
-import { Columns } from "../../ui/table";
-import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 import { Button } from "../../ui/controls";
+import { Columns } from "../../ui/table";
+import { ABOUT, relationOf, type Rows } from "./rows";
+import { RELATIONS, type Relation } from "./state";
 
 const LISTED = 8;
 
@@ -19,13 +20,14 @@ interface Events {
 
 export function TextLists(
   props: Events & {
-    head: Head;
+    rows: Rows;
     chosen: readonly number[];
     segments: readonly Segment[];
     attribution: Attribution | null;
   },
 ) {
-  const { head, chosen, segments, attribution } = props;
+  const { rows, chosen, segments, attribution, ...events } = props;
+  const { axis } = rows;
   const { state } = useApp();
   // The chosen tokens of a cross head either attend or are attended to.
   const relations = isCross(state)
@@ -33,31 +35,18 @@ export function TextLists(
     : RELATIONS.filter((relation) => relation !== "similar" || hasSimilarities(state));
   return (
     <div class="lists">
-      {attribution && (
-        <AttributedTokens
-          axis={head.axis}
-          values={attribution.values}
-          onChoose={props.onChoose}
-          onPoint={props.onPoint}
-        />
-      )}
+      {attribution && <AttributedTokens axis={axis} values={attribution.values} {...events} />}
       {chosen.length ? (
-        relations.map((r) => (
-          <RelatedTokens
-            key={r}
-            {...{ axis: head.axis, chosen, relation: r, onChoose: props.onChoose, onPoint: props.onPoint }}
-            values={relationOf(head, chosen, r)}
-          />
-        ))
+        relations.map((relation) => <RelatedTokens key={relation} {...{ rows, chosen, relation, ...events }} />)
       ) : (
         <NoneChosen />
       )}
-      {segments.length > 0 && <Segments head={head} segments={segments} />}
+      {segments.length > 0 && <Segments axis={axis} segments={segments} />}
     </div>
   );
 }
 
-export const NoneChosen = () => (
+const NoneChosen = () => (
   <section class="card">
     <h2>No token chosen</h2>
     <p class="muted">
@@ -69,25 +58,28 @@ export const NoneChosen = () => (
   </section>
 );
 
-interface Related {
-  axis: Axis;
-  values: Float64Array; // of each entry
-  chosen: readonly number[];
-  relation: Relation;
-}
-
-export function RelatedTokens(props: Events & Related) {
-  const { axis, chosen, relation } = props;
-  const listed = Array.from(props.values, (value, t) => ({ t, value, size: Math.max(0, value) }))
+function RelatedTokens(props: Events & { rows: Rows; chosen: readonly number[]; relation: Relation }) {
+  const app = useApp();
+  const { rows, chosen, relation, ...events } = props;
+  const { title, quantity } = ABOUT[relation];
+  const values = relationOf(rows, chosen, relation);
+  if (!values)
+    return relation === app.state.relation ? null : (
+      <section class="card">
+        <h2>{title}</h2>
+        <p class="muted">Takes another pass.</p>
+        <Button onClick={() => app.set({ relation })}>Fetch “{title}”</Button>
+      </section>
+    );
+  const listed = Array.from(values, (value, t) => ({ t, value, size: Math.max(0, value) }))
     .filter(({ t }) => !chosen.includes(t))
     .sort((a, b) => b.value - a.value)
     .slice(0, LISTED);
-  const { title, quantity } = ABOUT[relation];
-  return <TokenList {...{ axis, title, quantity, listed }} onChoose={props.onChoose} onPoint={props.onPoint} />;
+  return <TokenList {...{ axis: rows.axis, title, quantity, listed, ...events }} />;
 }
 
 // The tokens that bring most, up or down.
-export function AttributedTokens({ axis, values, ...events }: Events & { axis: Axis; values: Float64Array }) {
+function AttributedTokens({ axis, values, ...events }: Events & { axis: Axis; values: Float64Array }) {
   const listed = Array.from(values, (value, t) => ({ t, value, size: Math.abs(value) }))
     .sort((a, b) => b.size - a.size)
     .slice(0, LISTED);
@@ -128,9 +120,9 @@ function TokenList(
   );
 }
 
-function Segments({ head, segments }: { head: Head; segments: readonly Segment[] }) {
+function Segments({ axis, segments }: { axis: Axis; segments: readonly Segment[] }) {
   const words = ({ start, end }: Segment): string => {
-    const labels = head.axis.labels.slice(start, end);
+    const labels = axis.labels.slice(start, end);
     return labels.length > 6 ? `${labels.slice(0, 3).join(" ")} … ${labels.slice(-2).join(" ")}` : labels.join(" ");
   };
   return (

@@ -1,23 +1,44 @@
 // Draws over the text: lines between tokens, and bands under its segments. Places follow the tokens on the page,
 // whatever the line breaks.
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { perFrame } from "../../app/frame";
 import type { Segment } from "../../maps/analysis";
 import { cssOf, inkOn, type Lut } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { svg } from "../../app/dom";
-import { tokensIn } from "../../ui/text-flow";
-import { arcPath, linesOf, type Box, type End } from "./arcs";
-import { placeIn } from "./blocks";
+import { useResize } from "../../ui/resize";
+import { arcPath, linesOf, placeIn, type Box, type End } from "./arcs";
 
 const BAND = 11; // height in pixels
 
-export interface Drawing {
+interface Drawing {
   ends: readonly End[];
   quantity: "attention" | "similarity";
   segments: readonly Segment[];
   lut: Lut; // of the bands
 }
 
-export function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Drawing): void {
+// The drawing over the text, made again after each change of the page that may move a token.
+export function useOverlay(
+  paper: { readonly current: HTMLDivElement | null },
+  overlay: { readonly current: SVGSVGElement | null },
+  drawing: Drawing,
+): void {
+  const last = useRef(drawing);
+  last.current = drawing;
+  const redraw = useMemo(
+    () => perFrame(() => paper.current && overlay.current && drawOverlay(overlay.current, paper.current, last.current)),
+    [],
+  );
+  useLayoutEffect(redraw);
+  useResize(paper, redraw);
+  useEffect(() => {
+    document.fonts.addEventListener("loadingdone", redraw);
+    return () => document.fonts.removeEventListener("loadingdone", redraw);
+  }, [redraw]);
+}
+
+function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Drawing): void {
   if (!paper.clientWidth) return;
   const boxOf = boxesIn(paper);
   // Everything is read before anything is written: else the browser would lay out the page again.
@@ -27,6 +48,13 @@ export function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Dr
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height }))
       overlay.setAttribute(name, String(value));
   overlay.replaceChildren(...parts);
+}
+
+// The elements of the tokens, by their entry.
+function tokensIn(paper: HTMLElement): HTMLElement[] {
+  const tokens: HTMLElement[] = [];
+  for (const token of paper.querySelectorAll<HTMLElement>("[data-t]")) tokens[Number(token.dataset.t)] = token;
+  return tokens;
 }
 
 type BoxOf = (t: number) => Box | undefined;

@@ -2,19 +2,21 @@
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { measuredRequest } from "../../app/measures";
+import type { AnalyzeRequest } from "../../app/requests";
 import { isCross } from "../../app/stacks";
 import { isOfTarget } from "../../heads/joint";
 import { pairNumbers, type EntryPair } from "../../heads/pair-ranking";
 import { nameOf, type Selection } from "../../app/selection";
-import type { Head } from "../../maps/analysis";
 import type { Exportable } from "../../saving/export";
 import { headsRequest, madeOf } from "../../saving/provenance";
 import { withAttribution, type Attribution } from "../../passes/attribution";
-import type { LineHead } from "./line-heads";
-import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
+import { isSame, type LineHead } from "./line-heads";
+import { ABOUT, partRequest, relationOf, type Rows } from "./rows";
+import { RELATIONS, type Relation } from "./state";
 
 interface Saved {
-  head: Head;
+  rows: Rows;
+  long: boolean; // of the axis, whose maps are not here
   answer: Answer;
   selection: Selection;
   lines: readonly LineHead[];
@@ -23,12 +25,14 @@ interface Saved {
   attribution: Attribution | null;
 }
 
-export function textExport(app: App, saved: Saved): Exportable {
-  const { head, answer, selection, lines, chosen, pair, attribution } = saved;
+// Null while there is nothing to save.
+export function textExport(app: App, saved: Saved): Exportable | null {
+  const { long, answer, selection, chosen, pair, attribution } = saved;
   const { state } = app;
-  const { axis } = head;
+  const { axis } = saved.rows;
   const cross = isCross(state);
   const columns = columnsOf(saved, state.relation, cross);
+  if (!columns.length) return null;
   const sideOf = (t: number): string[] => (cross ? [isOfTarget(axis, t) ? "target" : "text"] : []);
   const rows = (): (string | number)[][] => [
     [...(cross ? ["side"] : []), "position", "token", "sentence", "chosen", ...columns.map(({ name }) => name)],
@@ -41,26 +45,35 @@ export function textExport(app: App, saved: Saved): Exportable {
       ...columns.map(({ values }) => values[t] ?? NaN),
     ]),
   ];
-  const outputs = ["attentions", "similarities", "pairs", ...(state.bands ? (["segments"] as const) : [])] as const;
-  const request = measuredRequest(headsRequest(app, [selection, ...lines], [...outputs]), state);
+  const request = long
+    ? partRequest(state, selection, chosen[0] ?? 0, axis.n, state.relation === "from")
+    : wholeRequest(app, saved);
   const attributed = attribution ? withAttribution(request, attribution) : request;
   const made = madeOf(app, answer, `text-${nameOf(selection)}`, attributed);
   return { ...made, rows, heads: pairNumbers(app, axis, pair) };
 }
 
+function wholeRequest(app: App, { selection, lines }: Saved): AnalyzeRequest {
+  const outputs = ["attentions", "similarities", "pairs", ...(app.state.bands ? (["segments"] as const) : [])] as const;
+  return measuredRequest(headsRequest(app, [selection, ...lines], [...outputs]), app.state);
+}
+
 // A token's relations in the head on screen, and in the heads whose lines are drawn as well.
 function columnsOf(
-  { head, chosen, lines, attribution }: Saved,
-  relation: Relation,
+  { rows, selection, chosen, lines, attribution }: Saved,
+  shown: Relation,
   cross: boolean,
 ): { name: string; values: Float64Array }[] {
-  const relations = cross ? [relation] : RELATIONS;
-  const named = (r: Relation): string => ABOUT[r].title.toLowerCase().replace(" ", "_");
-  const others = lines.flatMap(({ layer, head: k, attention }) =>
-    attention && attention !== head.attention
-      ? [{ name: `${named(relation)}_l${layer}_h${k}`, values: relationOf({ ...head, attention }, chosen, relation) }]
-      : [],
-  );
-  const attributed = attribution ? [{ name: attribution.method, values: attribution.values }] : [];
-  return [...relations.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others, ...attributed];
+  const named = (relation: Relation): string => ABOUT[relation].title.toLowerCase().replace(" ", "_");
+  const column = (of: Rows | null, relation: Relation, more = ""): { name: string; values: Float64Array }[] => {
+    const values = of && relationOf(of, chosen, relation);
+    return values ? [{ name: named(relation) + more, values }] : [];
+  };
+  return [
+    ...(cross ? [shown] : RELATIONS).flatMap((relation) => column(rows, relation)),
+    ...lines.flatMap((line) =>
+      isSame(line, selection) ? [] : column(line.rows, shown, `_l${line.layer}_h${line.head}`),
+    ),
+    ...(attribution ? [{ name: attribution.method, values: attribution.values }] : []),
+  ];
 }

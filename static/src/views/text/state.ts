@@ -2,7 +2,9 @@
 import { flag, heads, indices, oneOf, type ValuesOf } from "../../app/fields";
 import { addFields } from "../../app/state";
 import { METHOD_ABOUT, METHODS } from "../../passes/attribution";
-import { RELATIONS } from "./relation";
+
+export const RELATIONS = ["to", "from", "similar"] as const;
+export type Relation = (typeof RELATIONS)[number];
 
 export const LINES_MOST = 8; // heads, a colour each
 

@@ -1,6 +1,6 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { hasSimilarities } from "../../app/sources";
@@ -11,12 +11,13 @@ import { MEASURE_FIELDS, MeasureControls } from "../../heads/measure-controls";
 import { fractionsOf, weighted } from "../../heads/measures";
 import { PairRanking, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
-import { nameOf, type Selection } from "../../app/selection";
+import { perObject } from "../../app/per-object";
+import type { Selection } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
-import { isOfTarget, jointMap, jointOf, TARGET } from "../../heads/joint";
+import { isOfTarget, jointOf, TARGET } from "../../heads/joint";
 import { isLong, isTooLong } from "../../heads/pooled";
-import { isRectangular, segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
-import { entryOf, headOf } from "../../maps/axis";
+import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
+import { entryOf, headOf, tokenAxisOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { format } from "../../maps/scale";
@@ -29,19 +30,18 @@ import { statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { taskOf } from "../../ui/task-result";
 import { attributingOf, type Attribution } from "../../passes/attribution";
-import { moveFocus } from "../../ui/arrows";
-import { TextFlow, tokenAt, tokensIn } from "../../ui/text-flow";
+import { TextFlow, tokenAt } from "../../ui/text-flow";
+import type { Block } from "../../ui/text-spans";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type Ends } from "./arcs";
-import { AttributionCaption, saidOf } from "./attribution-caption";
-import { ColourBy } from "./colour-by";
+import { AttributionCaption, ColourBy, saidOf } from "./colour-by";
 import { coloursOf, lookOf, type Colours, type Task } from "./colours";
-import { lineHeads, LineHeads, type LineHead } from "./line-heads";
+import { lineHeads, LineHeads, nameOfLine, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
-import { LongText } from "./long-text";
 import { notesOf } from "./notes";
-import { ABOUT, RELATION_CHOICES, relationOf, RELATIONS, type Relation } from "./relation";
 import { textExport } from "./saved";
-import { useOverlay } from "./use-overlay";
+import { useOverlay } from "./overlay";
+import { ABOUT, attentionRows, CHOSEN_MOST, RELATION_CHOICES, relationOf, rowsOf, useFetched, type Rows } from "./rows";
+import { RELATIONS, type Relation } from "./state";
 
 // The result of the model's head for each token, by its task.
 const SAYS: Partial<Record<string, { label: string; title: string }>> = {
@@ -54,56 +54,55 @@ const CROSS_NAMES = ["Text", "Second segment", "Target"];
 
 export function TextView() {
   const app = useApp();
-  const { state } = app;
+  const { state, theme } = app;
   const { head: measured, entry, selection } = headsOf(app).head(state);
+  const long = isTooLong(entry.answer) ? entry.answer : null;
   const own = measured && weighted(measured, state);
   const head = own && jointOf(own);
+  const axis = long ? tokenAxisOf(long.encoding) : (head?.axis ?? null);
+  const chosen = axis ? chosenIn(axis, state).slice(long ? -CHOSEN_MOST : 0) : [];
+  const fetched = useFetched(app, long, selection, chosen);
+  const rows = fetched.rows ?? (head && rowsOf(head));
   const cross = isCross(state);
-  const lines = own ? linesShown(app, own, selection) : [];
-  const task = head && taskOf(app)?.answer;
-  const says = SAYS[app.model()?.task ?? ""];
+  const lines = rows ? linesShown(app, own, selection, rows) : [];
+  const task = axis && taskOf(app)?.answer;
+  const says = long ? null : SAYS[app.model()?.task ?? ""]; // words under thousands of tokens would halt the wheel
   const causal = app.model()?.causal ?? false;
   const relations = RELATION_CHOICES.filter(({ value }) => value !== "similar" || (hasSimilarities(state) && !cross));
   const answer = entry.answer ?? app.overview().answer; // both have the tokens: attributions are of no head
-  const attributing = own && answer ? attributingOf(app, answer, own) : null;
-  const colours = head && coloursOf(app, head, chosenIn(head.axis, state), task, attributing);
-  const picker = (
-    <div class="toolbar">
-      <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
-    </div>
+  const attributing = axis && answer ? attributingOf(app, answer, own ?? { axis, columns: axis }) : null;
+  const attribution = attributing?.attribution ?? null;
+  const { relation, loss, map, tau, center, space, weigh } = state;
+  const colours = useMemo(
+    () => rows && coloursOf(app, rows, chosen, task, attributing),
+    [rows, String(chosen), task, attributing !== null, attribution?.key, theme, relation, loss, map, tau, center, space, weigh], // prettier-ignore
   );
-  if (entry.answer && isTooLong(entry.answer))
-    return (
-      <section class="view text-view" aria-label="Text">
-        {picker}
-        <LongText overview={entry.answer} selection={selection} />
-      </section>
-    );
   return (
     <section class="view text-view" aria-label="Text">
-      {picker}
+      <div class="toolbar">
+        <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
+      </div>
       <Toolbar
         terms={[
           "similarity",
           "lines",
-          "segments",
+          ...(long ? [] : (["segments"] as const)),
           "sentences",
-          "weighted",
-          "space",
+          ...(long ? [] : (["weighted", "space"] as const)),
           ...(says ? ["result" as const] : []),
         ]}
         more={
           <>
-            <MeasureControls />
+            {!long && <MeasureControls />}
             <StateToggle field="sentences" />
           </>
         }
-        rare={[...MEASURE_FIELDS, "sentences"]}
+        rare={[...(long ? [] : MEASURE_FIELDS), "sentences"]}
       >
         <ColourBy relations={relations} losses={causal} also={cross ? { sel: [] } : {}} />
         {says && <StateToggle {...says} field="notes" />}
         <StateToggle field="arcs" />
-        {hasSimilarities(state) && !cross && <StateToggle field="bands" />}
+        {hasSimilarities(state) && !cross && !long && <StateToggle field="bands" />}
         {colours && (
           <div class="legend">
             <ColourBar {...colours.bar} />
@@ -114,13 +113,14 @@ export function TextView() {
       {head && drawsAttention(state) && !state.weigh && !isLong(app.overview().answer) && (
         <LineHeads heads={lines} shown={selection} />
       )}
-      {statusOf(app, entry, head !== null)}
+      {statusOf(app, entry, rows !== null)}
+      {statusOf(app, fetched.waiting)}
       {statusOf(app, attributing?.waiting)}
-      {head && (
+      {rows && (
         <Body
-          {...{ head, selection, lines, task, colours }}
-          answer={entry.answer}
-          attribution={attributing?.attribution ?? null}
+          {...{ rows, selection, lines, chosen, task, colours, attribution }}
+          long={long !== null}
+          answer={fetched.waiting ? null : entry.answer}
         />
       )}
     </section>
@@ -129,17 +129,15 @@ export function TextView() {
 
 const drawsAttention = ({ arcs, relation }: State): boolean => arcs && relation !== "similar";
 
-function linesShown(app: App, head: Head, selection: Selection): LineHead[] {
-  if (!drawsAttention(app.state)) return [];
-  const { attention, axis, columns } = head;
-  const lines = app.state.weigh
-    ? [{ ...selection, lane: 0, name: nameOf(selection), attention }]
-    : lineHeads(app, head, selection, attention);
-  if (!isRectangular(head)) return lines;
-  return lines.map((line) => ({
-    ...line,
-    attention: line.attention && jointMap(line.attention, axis.n, columns.n),
-  }));
+const fractionRows = perObject((head: Head): Rows => attentionRows(head.axis, fractionsOf(head.attention)));
+
+// `own`: null of a long text.
+function linesShown(app: App, own: Head | null, selection: Selection, rows: Rows): LineHead[] {
+  const { state } = app;
+  if (!drawsAttention(state)) return [];
+  return own && state.weigh
+    ? [{ ...selection, lane: 0, name: nameOfLine(selection), rows: fractionRows(jointOf(own)) }]
+    : lineHeads(app, own, selection, rows);
 }
 
 // The entries of the chosen tokens.
@@ -147,10 +145,12 @@ const chosenIn = (axis: Axis, { sel }: State): number[] =>
   [...new Set(sel.map((t) => entryOf(axis, t)))].filter((t) => t >= 0);
 
 interface BodyProps {
-  head: Head;
+  rows: Rows;
+  long: boolean;
   answer: Answer | null;
   selection: Selection;
   lines: readonly LineHead[];
+  chosen: readonly number[];
   task: Task;
   attribution: Attribution | null;
   colours: Colours | null;
@@ -158,16 +158,20 @@ interface BodyProps {
 
 function Body(props: BodyProps) {
   const app = useApp();
-  const { head, answer, selection, lines, task, attribution, colours } = props;
-  const { state, theme } = app;
-  const { axis } = head;
-  const { relation, bands } = state;
+  const { rows, long, answer, selection, lines, chosen, task, attribution, colours } = props;
+  const { state } = app;
+  const { axis } = rows;
+  const { relation } = state;
+  const bands = state.bands && !long;
   const paper = useRef<HTMLDivElement>(null);
   const overlay = useRef<SVGSVGElement>(null);
-  const pointed = useRef<(t: number) => void>(null);
+  const telling = useRef<Telling>({ point: () => undefined, near: () => undefined });
   const [several, setSeveral] = useState(false);
-  const chosen = chosenIn(axis, state);
-  const notes = task && state.notes ? notesOf(task, axis) : null;
+  const [goal, setGoal] = useState<{ t: number } | null>(null);
+  const notes = useMemo(
+    () => (task && state.notes && !long ? notesOf(task, axis) : null),
+    [task, state.notes, long, axis],
+  );
 
   const layer = bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
   const segments = useMemo((): readonly Segment[] => {
@@ -176,12 +180,13 @@ function Body(props: BodyProps) {
   }, [layer, state.special, state.words, state.atau]);
   const cross = isCross(state);
   const pair: EntryPair | null = chosen.length === 2 && !cross ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
-  useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair, attribution }) : null));
+  useExport(() => answer && textExport(app, { rows, long, answer, selection, lines, chosen, pair, attribution }));
 
   const choose = (t: number, more: boolean): void => {
     // The chosen tokens of a cross head are of one text: those of the target attend, those of the text are attended to.
     const before = cross ? chosen.filter((u) => isOfTarget(axis, u) === isOfTarget(axis, t)) : chosen;
-    const next = before.includes(t) ? before.filter((u) => u !== t) : more ? [...before, t] : [t];
+    const all = before.includes(t) ? before.filter((u) => u !== t) : more ? [...before, t] : [t];
+    const next = all.slice(long ? -CHOSEN_MOST : 0);
     const relates = cross && next.length ? { relation: isOfTarget(axis, t) ? ("to" as const) : ("from" as const) } : {};
     app.set({ sel: next.flatMap((u) => axis.groups[u]?.slice(0, 1) ?? []), ...relates });
   };
@@ -189,13 +194,13 @@ function Body(props: BodyProps) {
     app.announce(
       t < 0
         ? ""
-        : [describeToken(head, chosen, t, relation), attribution && saidOf(attribution, t), notes?.[t]?.title]
+        : [describeToken(rows, chosen, t, relation), attribution && saidOf(attribution, t), notes?.[t]?.title]
             .filter(Boolean)
             .join("   "),
       aloud,
     );
   const point = (t: number): void => {
-    pointed.current?.(t);
+    telling.current.point(t);
     announce(t, false);
   };
   const onClick = (e: MouseEvent): void => {
@@ -205,28 +210,14 @@ function Body(props: BodyProps) {
   };
   const onKeyDown = (e: KeyboardEvent): void => {
     const t = tokenAt(document.activeElement);
-    if (t < 0 || !paper.current) return;
+    if (t < 0) return;
     if (e.key === " " || e.key === "Enter") choose(t, several || e.shiftKey || e.ctrlKey);
     else if (e.key === "Escape") app.set({ sel: [] });
-    else return void moveFocus(e, tokensIn(paper.current));
+    else return;
     e.preventDefault();
   };
-  // The same tree as long as it shows the same: pointing at a token redraws only the lines.
-  const texts = shownTexts(state);
-  const flowKey = [colours?.bar.label, state.map, theme, relation, state.tau, state.sel, ...texts].join("|");
-  const flow = useMemo(
-    () => (
-      <TextFlow
-        axis={axis}
-        texts={texts}
-        {...(cross ? { names: CROSS_NAMES } : {})}
-        label={cross ? "Tokens of the text and of the target" : "Tokens of the text"}
-        multiple
-        lookOf={(t) => lookOf(colours, axis, chosen, notes, t)}
-      />
-    ),
-    [head, flowKey, task, state.notes, attribution?.key],
-  );
+  // The same looks as long as they show the same: pointing at a token redraws only the lines.
+  const lookKey = useMemo(() => ({}), [colours, String(chosen), notes]);
   return (
     <div class="text-body">
       <div class="paper-side">
@@ -234,11 +225,11 @@ function Body(props: BodyProps) {
           {state.attribution !== "none" ? (
             <AttributionCaption of={attribution} />
           ) : (
-            <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
+            <p class="muted caption">{captionOf(rows, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
           )}
           <Toggle
             label="Choose several"
-            title="Each click adds a token to the chosen ones, as Shift and click does"
+            title={`Each click adds a token to the chosen ones${long ? `, up to ${CHOSEN_MOST}` : ""}, as Shift and click does`}
             on={several}
             onChange={setSeveral}
           />
@@ -254,35 +245,56 @@ function Body(props: BodyProps) {
           onFocusCapture={(e) => announce(tokenAt(e.target), true)}
         >
           <svg class="arcs" aria-hidden="true" ref={overlay} />
-          {flow}
+          <TextFlow
+            axis={axis}
+            texts={shownTexts(state)}
+            {...(cross ? { names: CROSS_NAMES } : {})}
+            label={cross ? "Tokens of the text and of the target" : "Tokens of the text"}
+            multiple
+            lookKey={lookKey}
+            lookOf={(t) => lookOf(colours, axis, chosen, notes, t)}
+            goal={goal}
+            onNear={(near) => telling.current.near(near)}
+          />
         </div>
-        <TextLines {...{ head, lines, chosen, segments, paper, overlay, pointed }} />
+        <TextLines {...{ rows, lines, chosen, segments, paper, overlay, telling }} />
         <PairRanking axis={axis} pair={pair} />
       </div>
-      <TextLists {...{ head, chosen, segments, attribution }} onChoose={(t) => choose(t, false)} onPoint={point} />
+      <TextLists
+        {...{ rows, chosen, segments, attribution }}
+        onChoose={(t) => (long ? setGoal({ t }) : choose(t, false))}
+        onPoint={point}
+      />
     </div>
   );
+}
+
+// Tells the lines over the text what has changed.
+interface Telling {
+  point: (t: number) => void; // the token under the pointer; -1: none
+  near: (near: readonly Block[]) => void; // whose tokens have elements
 }
 
 // Draws lines and bands over the text, and says below it which are left out. Pointing at a token draws this alone: the text
 // and its lists have thousands of elements.
 function TextLines(props: {
-  head: Head;
+  rows: Rows;
   lines: readonly LineHead[];
   chosen: readonly number[];
   segments: readonly Segment[];
   paper: { readonly current: HTMLDivElement | null };
   overlay: { readonly current: SVGSVGElement | null };
-  pointed: { current: ((t: number) => void) | null }; // tells of the token under the pointer; -1: none
+  telling: { current: Telling };
 }) {
   const app = useApp();
   const { state, theme } = app;
-  const { head, lines, chosen, segments, paper, overlay } = props;
-  const [at, setAt] = useState(-1);
-  useLayoutEffect(() => {
-    props.pointed.current = setAt;
-  }, []);
-  const ends = endsOf(app, head, lines, new Set(at >= 0 ? [at] : chosen));
+  const { rows, lines, chosen, segments, paper, overlay } = props;
+  const [at, point] = useState(-1);
+  const [blocks, near] = useState<readonly Block[]>([]);
+  props.telling.current = { point, near };
+  const around = new Set(at >= 0 && rows.of(state.relation, at) ? [at] : chosen);
+  const isNear = (t: number): boolean => blocks.some(({ from, to }) => from <= t && t < to);
+  const ends = endsOf(state, rows, lines, around, isNear);
   useOverlay(paper, overlay, {
     ends: drawnEnds(ends.map(({ strongest }) => strongest)),
     quantity: ABOUT[state.relation].quantity,
@@ -291,51 +303,70 @@ function TextLines(props: {
   });
   return (
     <p class="muted caption" role="status">
-      {head.axis.generated.includes(true) && "Underlined tokens were written by the model. "}
-      {state.arcs && noteOf(state, ends, lines)}
+      {rows.axis.generated.includes(true) && "Underlined tokens were written by the model. "}
+      {state.arcs && noteOf(state, ends, lines, around.size > 0 || rows.map(state.relation) !== null)}
     </p>
   );
 }
 
 const NO_ENDS: Ends = { count: 0, strongest: [] };
 
-// Pairs, or attention when the text is coloured by it; of the chosen tokens if there are any. One list a head.
-function endsOf({ state }: App, head: Head, lines: readonly LineHead[], around: ReadonlySet<number>): Ends[] {
-  const { arcs, relation, tau, weigh } = state;
+// Pairs, or attention when the text is coloured by it; of the chosen tokens if there are any. One list a head. `isNear`: of
+// a long text without chosen tokens, only pairs of such tokens are drawn.
+function endsOf(
+  { arcs, relation, tau }: State,
+  rows: Rows,
+  lines: readonly LineHead[],
+  around: ReadonlySet<number>,
+  isNear: (t: number) => boolean,
+): Ends[] {
   if (!arcs) return [];
-  if (relation === "similar") return [pairEnds(head, tau, around)];
-  const joins = head.axis.types.includes(TARGET) ? "either" : relation;
-  return lines.map(({ attention, lane }) =>
-    attention ? attentionEnds(head.axis, weigh ? fractionsOf(attention) : attention, lane, around, joins) : NO_ENDS,
-  );
+  if (relation === "similar") return [pairEnds(rows, tau, around, rows.map(relation) ? undefined : isNear)];
+  const joins = rows.axis.types.includes(TARGET) ? "either" : relation;
+  return lines.map(({ rows: of, lane }) => (of ? attentionEnds(of, lane, around, joins) : NO_ENDS));
 }
 
 function captionOf(
-  head: Head,
+  rows: Rows,
   chosen: readonly number[],
   relation: Relation,
   lines: readonly LineHead[],
   losses: boolean,
 ): string {
   if (losses) return "Loss of each token: −ln of its probability given the tokens before it.";
+  const { axis } = rows;
   const { title, all } = ABOUT[relation];
-  const names = chosen.map((t) => head.axis.labels[t]).join(", ");
-  const shown = lines.find(({ attention }) => attention === head.attention);
-  return (
-    (shown && lines.length > 1 ? `Colours of ${shown.name}. ` : "") +
-    (chosen.length ? `${title}: ${names}` : `${all}Choose a token to ask for it alone.`)
-  );
+  const whole = rows.map(relation) !== null;
+  if (!chosen.length)
+    return whole ? `${ofShown(rows, lines)}${all}Choose a token to ask for it alone.` : "Choose a token: its attention and similarities are fetched."; // prettier-ignore
+  const names = chosen.map((t) => (whole ? axis.labels[t] : `${axis.labels[t]} ${t}`)).join(", ");
+  return `${ofShown(rows, lines)}${title}: ${names}${relationOf(rows, chosen, relation) ? "" : " …"}`;
 }
 
-// Names the lines that are not drawn, and why.
-function noteOf({ relation, weigh }: State, ends: readonly Ends[], lines: readonly LineHead[]): string {
+// Which of several heads the colours are of.
+function ofShown(rows: Rows, lines: readonly LineHead[]): string {
+  const shown = lines.find((line) => line.rows === rows);
+  return shown && lines.length > 1 ? `Colours of ${shown.name}. ` : "";
+}
+
+// Names the lines that are not drawn, and why. `counted`: all lines are known, not only those of tokens near the window.
+function noteOf(
+  { relation, weigh, tau }: State,
+  ends: readonly Ends[],
+  lines: readonly LineHead[],
+  counted: boolean,
+): string {
+  if (!counted)
+    return relation === "similar"
+      ? `Lines: the ${ARCS_MAX} strongest pairs with a token near the window, of similarity ${tau} or more.`
+      : "";
   const count = ends.reduce((sum, of) => sum + of.count, 0);
   const least = `${LINE_LEAST}${weigh ? " of the largest" : ""}`;
-  const bare = lines.filter(({ attention }, lane) => attention && !ends[lane]?.count).map(({ name }) => name);
+  const bare = lines.filter(({ rows }, lane) => rows && !ends[lane]?.count).map(({ name }) => name);
   const drawn = relation === "similar" ? "pairs" : `attentions of at least ${least}`;
   const shared = lines.length > 1 ? `, shared evenly among ${lines.length} heads` : "";
   return [
-    lines.some(({ attention }) => !attention) && "Fetching maps…",
+    lines.some(({ rows }) => !rows) && "Fetching maps…",
     count > ARCS_MAX && `Drawn: the ${ARCS_MAX} strongest of ${count.toLocaleString("en")} ${drawn}${shared}.`,
     bare.length > 0 && `No lines of ${bare.join(", ")}: no attention here reaches ${least}.`,
   ]
@@ -343,16 +374,19 @@ function noteOf({ relation, weigh }: State, ends: readonly Ends[], lines: readon
     .join(" ");
 }
 
-function describeToken(head: Head, chosen: readonly number[], t: number, relation: Relation): string {
-  const { labels, positions, sentences, types, generated } = head.axis;
+function describeToken(rows: Rows, chosen: readonly number[], t: number, relation: Relation): string {
+  const { axis } = rows;
+  const { labels, positions, sentences, types, generated } = axis;
   const cross = types.includes(TARGET);
-  const shown = RELATIONS.filter((r) => chosen.length > 0 && (!cross || r === relation));
-  const relations = shown.map((r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
+  const relations = RELATIONS.filter((r) => chosen.length > 0 && (!cross || r === relation)).flatMap((r) => {
+    const values = relationOf(rows, chosen, r);
+    return values ? [`${ABOUT[r].title.toLowerCase()} ${format(values[t])}`] : [];
+  });
   const name = `${labels[t]} ${positions[t]}`;
   const words = [
-    cross ? `${isOfTarget(head.axis, t) ? "target" : "text"} ${name}` : name,
+    cross ? `${isOfTarget(axis, t) ? "target" : "text"} ${name}` : name,
     `sentence ${sentences[t]}`,
     ...(generated[t] ? ["written by the model"] : []),
   ];
-  return [...words, ...(chosen.length ? [`chosen: ${relations.join("   ")}`] : [])].join("   ");
+  return [...words, ...(relations.length ? [`chosen: ${relations.join("   ")}`] : [])].join("   ");
 }
