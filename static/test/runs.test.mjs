@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { isDifference, orderOf } from "../src/ui/sort-table.ts";
 import { learnModels } from "../src/app/model-facts.ts";
 import "../src/fields.ts";
 import { isAllowed, linesOf, RUN_OPTIONS } from "../src/views/corpus/api.ts";
 import { commonThresholds } from "../src/views/corpus/compare.tsx";
-import { isSoughtRow } from "../src/views/corpus/pages.tsx";
+import { isDifference, isSoughtRow, orderOf } from "../src/views/corpus/pages.tsx";
 import { patternNumbers, patternsOf, runHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 

@@ -1,11 +1,11 @@
 // Talks to the server the page came from. Every address is relative, so any path prefix works.
-import type { AnalyzeRequest, Model, Models, Problem as ProblemBody, Tokens } from "../../../build/openapi";
+import type { AnalyzeRequest, Model, Models, Problem as ProblemBody, Pull, Tokens } from "../../../build/openapi";
 import { learnModels } from "./model-facts";
 import { readableAnswer } from "./token-labels";
 import { encodingOf, readAnswer, type Answer, type Encoding, type JsonAnswer, type Timing } from "./answer";
 import { authorization, tellRefusal } from "./token";
 
-export type { Model };
+export type { Model, Pull };
 
 // problem+json (RFC 9457), or the same shape for what never reached the server.
 export class Problem extends Error {
@@ -171,3 +171,24 @@ async function listModels(): Promise<Model[]> {
   learnModels(models);
   return models;
 }
+
+// ---- models of a server that was started with --pull: fetched, reloaded and removed ----
+
+export const isUnderWay = ({ state }: Pull): boolean => state === "downloading" || state === "loading";
+
+// Null if the server does not change its models.
+export async function lastPull(): Promise<Pull | null> {
+  try {
+    return await getJson<Pull>("pull");
+  } catch (error) {
+    if (error instanceof Problem && error.status === 501) return null;
+    throw error;
+  }
+}
+
+export const fetchModel = async (name: string): Promise<Pull> =>
+  (await (await postJson("models", { name })).json()) as Pull;
+
+export const cancelPull = (): Promise<unknown> => send("pull/cancel", { method: "POST" });
+export const removeModel = (name: string): Promise<unknown> =>
+  send(`models/${encodeURIComponent(name)}`, { method: "DELETE" });

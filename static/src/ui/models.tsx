@@ -1,9 +1,8 @@
 // A dialog of the served models: fetch one by its name on the hub, load one again, remove one.
 import { useEffect, useState } from "preact/hooks";
 import type { Model } from "../../../build/openapi";
-import { asProblem, models } from "../app/api";
+import { asProblem, cancelPull, fetchModel, isUnderWay, lastPull, models, removeModel, type Pull } from "../app/api";
 import { escapeBidi } from "../app/bidi";
-import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
 import { Button, Dialog, Field, openDialog } from "./controls";
 import { capital } from "../app/words";

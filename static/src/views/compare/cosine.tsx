@@ -16,8 +16,7 @@ import { StateDisclosure } from "../../ui/state-controls";
 import { PromptSelect } from "../../ui/prompt-select";
 import { statusOf } from "../../ui/status";
 import { TextFlow, type TokenLook } from "../../ui/text-flow";
-import { rowsOf } from "../../passes/effects";
-import { EffectsProgress } from "../../passes/effects-progress";
+import { EffectsProgress, rowsOf } from "../../passes/effects";
 import { tintOf, valuesOf } from "../../passes/tones";
 
 const TOP = 5; // tokens listed for a text

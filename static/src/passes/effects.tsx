@@ -5,6 +5,7 @@ import type { Answer, JsonAnswer } from "../app/answer";
 import type { App } from "../app/app";
 import type { Entry } from "../app/cache";
 import { effectsRequest, type AnalyzeRequest, type Requested } from "../app/requests";
+import { LayersProgress } from "../ui/status";
 import type { Target } from "./target";
 import type { EffectRows } from "./tones";
 
@@ -34,3 +35,12 @@ export function rowsOf(app: App, { layers }: Answer, requestOf: (layer: number) 
   }
   return { rows, next: null };
 }
+
+export const EffectsProgress = ({ of: { rows, next } }: { of: Effects }) => (
+  <LayersProgress
+    words="Heads switched off one by one"
+    done={rows.filter(Boolean).length}
+    of={rows.length}
+    next={next}
+  />
+);

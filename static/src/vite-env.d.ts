@@ -1,5 +1,0 @@
-declare module "*.css";
-declare module "*?inline" {
-  const dataUrl: string;
-  export default dataUrl;
-}
