@@ -40,12 +40,6 @@ test("app/ knows nothing above it", () => {
   assert.deepEqual(above, []);
 });
 
-test("every part's fields of the state are in the list that the start reads", () => {
-  const listed = [...readFileSync(join(source, "fields.ts"), "utf8").matchAll(/import "\.\/(.+)";/g)].map(([, path]) => `${path}.ts`);
-  const adding = files.filter((file) => /^addFields\(/m.test(readFileSync(file, "utf8"))).map(name);
-  assert.deepEqual(adding.filter((file) => !file.startsWith("app/")).sort(), listed.sort());
-});
-
 test("a view knows no other view", () => {
   const folder = (path) => path.split("/").slice(0, 2).join("/");
   const known = files

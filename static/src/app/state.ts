@@ -24,13 +24,6 @@ export const WRITTEN_MOST = 128; // tokens that a model writes
 const ROWS = new Map<keyof State, Field<unknown>>(); // in the order of links
 export const INITIAL = {} as State;
 
-export function addFields(fields: Record<string, Field<unknown>>): void {
-  for (const [key, field] of Object.entries(fields) as [keyof State, Field<unknown>][]) {
-    ROWS.set(key, field);
-    Object.assign(INITIAL, { [key]: field.initial });
-  }
-}
-
 export const fieldOf = (key: keyof State): Field<unknown> | undefined => ROWS.get(key);
 
 const FIELDS = {
@@ -65,9 +58,20 @@ const FIELDS = {
   words: flag(false, "Merge word pieces", "Attention to a word is the sum over its pieces, from it their mean"),
 };
 
-addFields(FIELDS);
-
 export interface State extends ValuesOf<typeof FIELDS> {}
+
+type FieldsOf<K extends keyof State> = { readonly [Name in K]: Field<State[Name]> };
+
+function add(fields: Partial<FieldsOf<keyof State>>): void {
+  for (const [key, field] of Object.entries(fields) as [keyof State, Field<unknown>][]) {
+    ROWS.set(key, field);
+    Object.assign(INITIAL, { [key]: field.initial });
+  }
+}
+add(FIELDS);
+
+// Adds the fields of the parts above: all that their files "state.ts" declare.
+export const addFields = (fields: FieldsOf<Exclude<keyof State, keyof typeof FIELDS>>): void => add(fields);
 
 // Returns the state of a page without a fragment: the first example, its similarities centred. Every other text begins
 // with S as in the paper.

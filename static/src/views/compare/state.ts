@@ -1,13 +1,12 @@
 // The comparison's part of the state: its second side.
 import { flag, integer, oneOf, text, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 import { SUM } from "../../app/selection";
 import { SIDES } from "../../maps/align";
 
 const AGAINST = ["head", "text", "model", "off"] as const; // off: the same with a head switched off
 const QUANTITIES = ["attention", "similarity"] as const;
 
-const FIELDS = {
+export const FIELDS = {
   against: oneOf(AGAINST, "head", "Compare with", {
     head: "Another head",
     text: "Another text",
@@ -26,8 +25,6 @@ const FIELDS = {
   layer2: integer(0, -1, 9999),
   head2: integer(0, SUM, 9999),
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}

@@ -1,6 +1,5 @@
 // The corpus view's part of the state: the runs compared and what is shown of them.
 import { flag, fraction, oneOf, text, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 import { PATTERN_NAMES } from "../../heads/figures";
 import { PATTERNS } from "../../heads/patterns";
 
@@ -29,7 +28,7 @@ export type RunPattern = (typeof RUN_PATTERNS)[number];
 export const RUN_PATTERN_NAMES = { ...PATTERN_NAMES, broad: "entropy" };
 const MAP_OF = oneOf(RUN_PATTERNS, "previous", "Map of", RUN_PATTERN_NAMES);
 
-const FIELDS = {
+export const FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
   runs: text(), // more runs, separated by dots
@@ -44,8 +43,6 @@ const FIELDS = {
   typical: flag(), // one head on its most typical texts of the first run
   typicalby: oneOf(TYPICAL_BYS, "pattern", "Typical by"),
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}

@@ -1,6 +1,5 @@
 // The experiment's part of the state.
 import { flag, heads, integer, oneOf, text, within, type Field, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 import { formatEdits, KIND_NAMES, KINDS, parseEdits, type Edit } from "../../passes/interventions";
 import { TONES } from "../../passes/tones";
 
@@ -8,7 +7,7 @@ const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: 
 
 export const EXACT_MOST = 32;
 
-const FIELDS = {
+export const FIELDS = {
   edits, // what is changed in which heads
   kind: oneOf(
     KIND_NAMES,
@@ -28,8 +27,6 @@ const FIELDS = {
   lensSide: oneOf(["before", "after"] as const, "after", "Shown"),
   lensFrom: integer(0, 0, 1 << 20), // the first token of all that are shown
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}

@@ -1,6 +1,5 @@
 // The head view's part of the state. Other views share the scale, the zoom and the pinned cell.
 import { flag, indices, oneOf, window, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 import { PAIR_RELATIONS } from "../../heads/between";
 import { SPACES } from "../../app/measures";
 import { SCALES } from "../../maps/scale";
@@ -8,7 +7,7 @@ import { SCALES } from "../../maps/scale";
 const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
 const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
 
-const FIELDS = {
+export const FIELDS = {
   scale: oneOf(SCALES, "root", "Scale", {
     root: ["Root", "Square root, as in the overview: faint values show, and heads can be compared"],
     log: ["Log", "Four decades below the maximum"],
@@ -49,8 +48,6 @@ const FIELDS = {
     similar: "Similarity",
   }),
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}

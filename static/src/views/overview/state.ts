@@ -1,11 +1,10 @@
 // The overview's part of the state.
 import { flag, integer, oneOf, text, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 import { METRICS, ONLY, onlyName } from "../../heads/figures";
 
 const SHOWS = ["attention", "similarity", "both"] as const;
 
-const FIELDS = {
+export const FIELDS = {
   show: oneOf(SHOWS, "attention"),
   sort: oneOf(METRICS, "none"),
   down: flag(true), // largest first
@@ -16,8 +15,6 @@ const FIELDS = {
   small: flag(true), // thumbnails so small that all heads are in the window
   column: text("head"), // the table's order; a leading minus: descending
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}

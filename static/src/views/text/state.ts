@@ -1,6 +1,5 @@
 // The text view's part of the state.
 import { flag, heads, indices, oneOf, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 import { METHOD_ABOUT, METHODS } from "../../passes/attribution";
 
 export const RELATIONS = ["to", "from", "similar"] as const;
@@ -8,7 +7,7 @@ export type Relation = (typeof RELATIONS)[number];
 
 export const LINES_MOST = 8; // heads, a colour each
 
-const FIELDS = {
+export const FIELDS = {
   sel: indices(512), // chosen tokens
   relation: oneOf(RELATIONS, "to"),
   loss: flag(), // colours by the loss of each token, for causal models
@@ -26,8 +25,6 @@ const FIELDS = {
   bands: flag(false, "Segments", "Parts of the text between tokens that gather attention, coloured by cohesion"),
   sentences: flag(true, "Sentences", "A mark where a sentence begins"),
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}

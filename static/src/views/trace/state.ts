@@ -1,11 +1,10 @@
 // The trace's part of the state.
 import { flag, integer, oneOf, type ValuesOf } from "../../app/fields";
-import { addFields } from "../../app/state";
 
 export const ROUTES_MOST = 40;
 const WEIGHTS = ["norms", "effect", "patch"] as const;
 
-const FIELDS = {
+export const FIELDS = {
   weight: oneOf(WEIGHTS, "norms", "A route is strong by", {
     norms: ["Attention × norm", "The fraction of each state that the head hands on"],
     effect: ["Attention × effect", "The change of the result with the head switched off"],
@@ -17,8 +16,6 @@ const FIELDS = {
   patchtext: flag(), // the same of the states of the text that a decoder reads
   route: integer(-1, -1, ROUTES_MOST - 1), // the chosen one
 };
-
-addFields(FIELDS);
 
 declare module "../../app/state" {
   interface State extends ValuesOf<typeof FIELDS> {}
