@@ -154,10 +154,10 @@ test("few stops of the keyboard lie before the heads, and one “?” explains a
     }
     return Infinity;
   };
-  expect(await stops()).toBeLessThanOrEqual(38); // 55 once
+  expect(await stops()).toBeLessThanOrEqual(21); // 55 once
   await page.getByRole("link", { name: "Skip to the view" }).focus();
   await page.keyboard.press("Enter");
-  expect(await stops()).toBeLessThanOrEqual(9); // 16 once
+  expect(1 + (await stops())).toBeLessThanOrEqual(8); // with the link itself
   for (const name of ["Heads", "Maps", "Text", "Pairs", "Compare", "Experiment", "Trace"]) {
     await goTo(page, name);
     await settled(page);

@@ -1,6 +1,6 @@
 // Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
 import type { Page } from "@playwright/test";
-import { chosenThumb, colours, complete, expect, findHeads, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
+import { chosenThumb, colours, complete, expect, findHeads, LONG, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
 
 for (const [width, height] of [
   [1280, 800],
@@ -38,11 +38,36 @@ for (const [width, height, least] of [
     const picture = (await areaOf(".grid [role=row]:not(.header)")) + (await areaOf(".head-card canvas"));
     expect(picture / (width * height)).toBeGreaterThanOrEqual(least);
     const controls = page.locator("a, button:not(.thumb), select, input:not([type=radio]), textarea, summary, fieldset");
-    expect(await controls.filter({ visible: true }).count()).toBeLessThanOrEqual(26);
+    expect(await controls.filter({ visible: true }).count()).toBeLessThanOrEqual(25);
   });
 
 // A text of 144 words, too long for a head to be put in words while the pointer passes it.
 const LONGER = `max=512&text=${encodeURIComponent("The river flows past old stone houses. ".repeat(24))}`;
+
+// Copies of another size would be made again, all of them, on the page's main thread.
+for (const [which, fragment] of [["a whole text", LONGER], ["the first window of a text", LONG]] as const)
+  test(`the worker makes copies of maps as large as the thumbnails, while the server computes: ${which}`, async ({ watched: page, home }) => {
+    await page.addInitScript(() => {
+      const sides = new Set<number>();
+      Object.assign(window, { sides });
+      const post = Worker.prototype.postMessage;
+      Worker.prototype.postMessage = function (...message: unknown[]) {
+        const { pooling } = message[0] as { pooling?: { side: number } };
+        if (pooling) sides.add(pooling.side);
+        post.apply(this, message as Parameters<typeof post>);
+      };
+    });
+    await page.route("**/analyze*", async (route) => {
+      await new Promise((later) => setTimeout(later, 400)); // longer than answers come without a notice
+      await route.continue();
+    });
+    await open(page, home, fragment);
+    await complete(page);
+    await settled(page);
+    const widths = await thumbs(page).locator("canvas").evaluateAll((all) => [...new Set(all.map((one) => (one as HTMLCanvasElement).width))]);
+    expect(widths).toHaveLength(1);
+    expect(await page.evaluate(() => [...(window as unknown as { sides: Set<number> }).sides])).toEqual(widths);
+  });
 
 test("a pointer that passes heads draws the card alone, and the head where it rests is put in words", async ({ watched: page, home }) => {
   await page.addInitScript(() => {

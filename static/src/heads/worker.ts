@@ -1,5 +1,5 @@
 // The arithmetic over all heads, off the main thread: one order and one reply a layer, and one head where the pointer
-// rests. Maps come first, figures last: nobody waits for them.
+// rests. Attention comes first, figures last: nobody waits for them.
 import { levelsOf, tokensOf, type Levels } from "./levels";
 import { profileOf, type Kinds, type Profile } from "./patterns";
 import type { Answer } from "../app/answer";
@@ -71,16 +71,12 @@ onmessage = ({ data: order }: MessageEvent<Order>) => {
   setTimeout(work); // orders that arrived meanwhile are read first
 };
 
+// Outputs are here before maps of attention, which are what the first page shows.
+const RANKS: Record<Order["kind"], number> = { attention: 0, similarity: 1, head: 2, levels: 3 };
+
 function work(): void {
-  const first = (fits: (kind: Order["kind"]) => boolean): number => orders.findIndex(({ kind }) => fits(kind));
-  const map = first((kind) => kind === "attention" || kind === "similarity");
-  const at =
-    map >= 0
-      ? map
-      : Math.max(
-          0,
-          first((kind) => kind === "head"),
-        );
+  const first = Math.min(...orders.map(({ kind }) => RANKS[kind]));
+  const at = orders.findIndex(({ kind }) => RANKS[kind] === first);
   const message = replyTo(orders.splice(at, 1)[0]!);
   postMessage(message, { transfer: buffersOf(message) });
 }
