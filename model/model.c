@@ -1,6 +1,7 @@
 /* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
 #include "model/model.h"
 #include "model/families/family.h"
+#include "model/files/gguf.h"
 #include "model/tokenizer/tokenizer_internal.h"
 #include "model/untrained.h"
 
@@ -21,6 +22,7 @@ typedef struct model_files {
     hs_bytes generation;          /* generation_config.json */
     hs_tokenizer_files tokenizer; /* its config is that of its own folder, else `config` above counts */
     const char *tokenizer_dir;    /* of another folder, or NULL */
+    hs__gguf *gguf;               /* the file that config and weights are in; owned. NULL: none */
 } model_files;
 
 /* The SHA-256 of the weights, the only mutable state of a model: computed once, under the lock. */
@@ -288,6 +290,41 @@ static void free_files(model_files *files)
     }
     free((void *)files->adapter.data);
     free((void *)files->generation.data);
+    hs__gguf_close(files->gguf);
+}
+
+/* Returns true if the folder has a file of this name. */
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return (size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path && access(path, F_OK) == 0;
+}
+
+/* Opens the GGUF file that base is or has, if there is any and no config.json. Then base becomes its folder.
+ * The file has the tokenizer, too, unless another folder or tokenizer.json beside it has one. */
+static hs_status open_gguf(char base[PATH_MAX], model_files *files, hs_error *err)
+{
+    char dir[PATH_MAX];
+    if (files->config.data || has_file(base, "config.json"))
+        return HS_OK;
+    const hs_status st = hs__gguf_open(base, dir, &files->gguf, err);
+    if (st || !files->gguf)
+        return st;
+    if (files->adapter.data)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "adapter_config.json: base_model_name_or_path names a GGUF file; name the folder of "
+                       "the safetensors files that it was made of");
+    snprintf(base, PATH_MAX, "%s", dir);
+    return hs__gguf_config(files->gguf, &files->config, err);
+}
+
+/* Reads the small files, or makes them out of the GGUF file. */
+static hs_status take_files(const char *base, model_files *files, hs_error *err)
+{
+    hs_tokenizer_files *tokenizer = &files->tokenizer;
+    if (files->gguf && !files->tokenizer_dir && !has_file(base, "tokenizer.json"))
+        return hs__gguf_tokenizer(files->gguf, &tokenizer->tokenizer_json, &tokenizer->tokenizer_config, err);
+    return read_files(base, files, err);
 }
 
 /* Drops the word embedding from memory: it was read only to check that it is finite. Its rows return from the
@@ -360,14 +397,6 @@ hs_status hs_model_config_check(const char *dir, hs_error *err)
     return st;
 }
 
-/* Returns true if the folder has the modules of a sentence encoder. */
-static bool has_sentence(const char *dir)
-{
-    char path[PATH_MAX];
-    return (size_t)snprintf(path, sizeof path, "%s/modules.json", dir) < sizeof path &&
-           access(path, F_OK) == 0;
-}
-
 hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **ret_model, hs_error *err)
 {
     hs_model *model = model_create(err);
@@ -379,7 +408,9 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     char base[PATH_MAX];
     hs_status st = find_folder(dir, &files, base, &reason);
     if (!st)
-        st = read_files(base, &files, &reason);
+        st = open_gguf(base, &files, &reason);
+    if (!st)
+        st = take_files(base, &files, &reason);
     if (!st)
         st = hs__file_read(base, "generation_config.json", true, &files.generation, &reason);
     if (!st && files.adapter.data)
@@ -387,14 +418,15 @@ hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **r
     if (!st) /* before the weights: a family that is not supported needs no advice on their files */
         st = hs__family_configure(&files.config, &family, &model->architecture, &reason);
     if (!st)
-        st = hs__shards_open(base, &model->shards, &reason);
+        st = files.gguf ? hs__gguf_weights(files.gguf, &model->shards, &reason)
+                        : hs__shards_open(base, &model->shards, &reason);
     if (!st && files.adapter.data)
         st = hs__adapter_open(dir, &files.adapter, family, &model->architecture.predictor, &model->shards,
                               &model->adapter, &reason);
     if (!st)
         st = model_build(model, family, &files, &reason);
     if (!st)
-        st = hs__sentence_open(has_sentence(dir) ? dir : base, base, &model->architecture.shape,
+        st = hs__sentence_open(has_file(dir, "modules.json") ? dir : base, base, &model->architecture.shape,
                                &files.tokenizer.tokenizer_config, &model->architecture.sentence,
                                model->sentence, &reason);
     const hs_status own =

@@ -4,9 +4,9 @@
  * in the program's image. The engine reads them once and packs its own copies.
  *
  * Reads config.json, model.safetensors or model.safetensors.index.json with its shards, the tokenizer's files
- * (hs_tokenizer_files), and the modules of a sentence encoder, all in HuggingFace's layout. Files are
- * untrusted: every size is checked, and unsupported content is refused with HS_BAD_MODEL, naming the file and
- * the key. */
+ * (hs_tokenizer_files), and the modules of a sentence encoder, all in HuggingFace's layout. A GGUF file may
+ * stand for config, weights and tokenizer. Files are untrusted: every size is checked, and unsupported
+ * content is refused with HS_BAD_MODEL, naming the file and the key. */
 #pragma once
 
 #include "model/architecture.h"
@@ -21,8 +21,8 @@
 
 typedef struct hs_model hs_model;
 
-/* Opens the checkpoint in folder dir. The tokenizer's files are in tokenizer_dir, or in dir if it is NULL.
- * The caller closes *ret_model, which is untouched on failure. */
+/* Opens the checkpoint in folder dir, or the GGUF file that dir names. The tokenizer's files are in
+ * tokenizer_dir, or in dir if it is NULL. The caller closes *ret_model, which is untouched on failure. */
 HS_MUST_USE hs_status hs_model_open(const char *dir, const char *tokenizer_dir, hs_model **ret_model,
                                     hs_error *err);
 

@@ -283,7 +283,7 @@ static const struct {
     {.ending = ".safetensors",
      .advice = "weights under another name; if they are whole, copy or link the file to " SINGLE_FILE,
      .with_config = true},
-    {.ending = ".gguf", .advice = "the format of llama.cpp, which is not read; " MADE_OF},
+    {.ending = ".gguf", .advice = "a model of llama.cpp; name the file itself in place of the folder"},
     {.ending = ".h5",
      .advice = "weights of TensorFlow, which are not read; " CONVERTS("TensorFlow", "from_tf")},
     {.ending = ".msgpack", .advice = "weights of Flax, which are not read; " CONVERTS("Flax", "from_flax")},

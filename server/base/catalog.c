@@ -190,11 +190,12 @@ hs_status hs__model_place_dir(const hs_model_place *place, char ret_dir[PATH_MAX
         return HS_OK;
     if (hs_hub_name_parse(place->dir, place->n_dir, &name))
         return hs_hub_cache_find(&name, ret_dir, err);
-    return hs_fail(err, HS_NOT_FOUND,
-                   "there is no folder '%s': name one with config.json or adapter_config.json, org/name of "
-                   "the hub (hf://name if it has no organisation), or %s for the built-in model; 'headscope "
-                   "pull google-bert/bert-base-uncased' fetches one of the hub",
-                   ret_dir, HS_EMBEDDED_NAME);
+    return hs_fail(
+        err, HS_NOT_FOUND,
+        "there is no folder '%s': name one with config.json or adapter_config.json, a GGUF file, org/name of "
+        "the hub (hf://name if it has no organisation), or %s for the built-in model; 'headscope "
+        "pull google-bert/bert-base-uncased' fetches one of the hub",
+        ret_dir, HS_EMBEDDED_NAME);
 }
 
 /* Finds the folder of a model's tokenizer. */

@@ -13,7 +13,8 @@ enum { HS_CATALOG_MAX = 64 };
 #define HS_PRECISION_NAMES "fp32|int24|bf16|int8"
 #define HS_MODEL_ARGUMENT  "[NAME=]DIR"
 #define HS_MODEL_HELP                                                                                        \
-    "a folder, org/name of the hub, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
+    "a folder, GGUF file, org/name of the hub, or " HS_EMBEDDED_NAME                                         \
+    ", the built-in model (" HS_EMBEDDED_NAME ")"
 
 #define HS_UNTRAINED_HELP "random weights from this seed for the --model before it, as before its training"
 #define HS_TOKENIZER_HELP "tokenizer files of the --model before it, if they are in another folder"

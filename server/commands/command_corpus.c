@@ -121,8 +121,8 @@ static const hs_option own_options[] = {
      .offset = AT(dir)},
     {.name = "model",
      .argument = HS_MODEL_ARGUMENT,
-     .help = "a folder, org/name of the hub, or " HS_EMBEDDED_NAME " (" HS_EMBEDDED_NAME
-             "); repeat it to compare several",
+     .help = "a folder, GGUF file, org/name of the hub, or " HS_EMBEDDED_NAME " (" HS_EMBEDDED_NAME
+             "); repeat it to compare",
      .set = hs__add_model,
      .offset = AT(catalog)},
     {.name = "tokenizer",

@@ -49,7 +49,8 @@ static const hs_option serve_options[] = {
      .offset = AT(listen)},
     {.name = "model",
      .argument = HS_MODEL_ARGUMENT,
-     .help = "a folder or org/name of the hub, repeatable; the first is the default (" HS_EMBEDDED_NAME ")",
+     .help = "a folder, GGUF file or org/name of the hub, repeatable; first is the default "
+             "(" HS_EMBEDDED_NAME ")",
      .set = hs__add_model,
      .offset = AT(catalog)},
     {.name = "tokenizer",

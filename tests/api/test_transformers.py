@@ -2,7 +2,7 @@
 transformers, this one or the one that TRANSFORMERS_PYTHON names:
 
     python3 -m venv DIR; DIR/bin/pip install numpy torch transformers sentencepiece protobuf peft accelerate \
-        fugashi ipadic unidic_lite
+        fugashi ipadic unidic_lite gguf
     TRANSFORMERS_PYTHON=DIR/bin/python make api-test
 """
 import os
@@ -46,3 +46,7 @@ def test_tokenizers_as_published():
 
 def test_japanese_tokenizers():
     run("japanese_check.py")
+
+
+def test_gguf_files():
+    run("gguf_check.py")
