@@ -14,8 +14,9 @@
 
 #define PATH_BYTES 4096
 
-/* MeCab takes up to 0.7 KB for a byte of text, measured with ipadic and unidic_lite. */
-enum { MECAB_BYTES_MAX = 12 << 10, MEMORY_BYTES = 32 << 20 };
+/* MeCab takes up to 0.7 KB for a byte of text, measured with ipadic and unidic_lite. malloc maps blocks over
+ * 32 MiB by themselves and learns nothing from them. */
+enum { MECAB_BYTES_MAX = 12 << 10, MEMORY_BYTES = 33 << 20 };
 
 /* ---- the library ---- */
 
@@ -252,8 +253,8 @@ static bool words_put(const hs__mecab *mecab, mecab_lattice *lattice, const unsi
     return ok;
 }
 
-/* Cuts one stretch. MeCab gets a copy that ends with NUL: behind white space at the end of a sentence it
- * looks for words up to the next NUL (Darts takes a length of 0 for none). */
+/* Cuts one stretch. MeCab gets a copy that ends with NUL. Behind white space at the end of a sentence it
+ * looks for words of length 0, which Darts takes for "up to the next NUL". */
 static bool stretch_cut(const hs__mecab *mecab, const unsigned char *bytes, hs__span stretch,
                         hs__spans *words)
 {
