@@ -1,4 +1,4 @@
-// What is known of a view by its name.
+// Facts about a view, by its name.
 import { SECTIONS, type Section, type View } from "./state";
 import { capital } from "./words";
 
