@@ -118,7 +118,7 @@ void hs_bootstrap_draw(const hs_bootstrap *bootstrap, const double by_block[HS_B
 
 #define NORMAL_975 1.959963984540054
 
-/* Hill's algorithm 396 (1970) for two tails of 2.5 %. What is behind `near` is for few degrees of freedom. */
+/* Hill's algorithm 396 (1970) for two tails of 2.5 %. The branch by `near` is for few degrees of freedom. */
 double hs_student_975(double freedom)
 {
     const double n = freedom, x = -NORMAL_975, a = 1 / (n - 0.5), b = 48 / (a * a);
