@@ -137,6 +137,9 @@ test("both maps of a head are entirely in sight, and one at twice the size", asy
   await open(page, home, "view=head");
   await settled(page);
   expect([await inSight(page, 0), await inSight(page, 1)]).toEqual([true, true]);
+  const above = page.getByRole("group", { name: "Head at a glance" }); // the name and the pattern stand before them
+  await expect(above).toContainText(/distance .*entropy /);
+  expect((await above.boundingBox())!.y).toBeLessThan((await page.locator(".plate").first().boundingBox())!.y);
   await page.setViewportSize({ width: 640, height: 400 }); // 1280 × 800 at 200 %
   await settled(page);
   await page.locator(".plate .heatmap").first().evaluate((map) => map.scrollIntoView({ block: "end" }));

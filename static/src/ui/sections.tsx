@@ -1,10 +1,11 @@
 // The sections in the bar above, and the parts of the one on screen, below its title.
 import { embedded } from "../app/embed";
+import { isOfHeadSpace } from "../app/measures";
 import { titleOf } from "../app/selection";
 import { stackNote } from "../app/stacks";
 import { SECTIONS, type Section, type View } from "../app/state";
 import { isOfOneHead, nameOfView, partsOf, sectionOf } from "../app/views";
-import { patternsOf } from "../heads/figures";
+import { FIGURES, patternsOf, valueOf, writeFigure, type Figure } from "../heads/figures";
 import { headsOf } from "../heads/heads";
 import { useApp } from "./context";
 import { Button } from "./controls";
@@ -51,7 +52,33 @@ export function Parts() {
           </Button>
         ))}
       </nav>
+      {isOfOneHead(view) && <MainFigures />}
     </div>
+  );
+}
+
+const MAIN = ["mean_distance", "same_sentence_share", "snr_dprime"] as const; // of pairs
+const OF_ATTENTION = ["attention_entropy", "separator_attention"] as const;
+
+// The figures of the head on screen that say most, above its maps. All of them stand below.
+function MainFigures() {
+  const app = useApp();
+  const { answer } = app.overview();
+  if (!answer) return null;
+  const { layer, head } = app.selection(answer);
+  const known = headsOf(app).figures(answer)[layer]?.[head];
+  // Pairs of other measures are counted from the maps on screen.
+  const names: readonly Figure[] = isOfHeadSpace(app.state) ? [...MAIN, ...OF_ATTENTION] : OF_ATTENTION;
+  const shown = known ? names.filter((name) => valueOf(known, name) !== null) : [];
+  if (!known || shown.length === 0) return null;
+  return (
+    <p class="main-figures muted" aria-label="Head at a glance" role="group">
+      {shown.map((name) => (
+        <span key={name} title={FIGURES[name].title}>
+          {FIGURES[name].short} <b>{writeFigure(known, name)}</b>
+        </span>
+      ))}
+    </p>
   );
 }
 
