@@ -354,6 +354,7 @@ typedef struct hs_rotary {
 typedef struct hs_generation {
     char refusal[200]; /* names a key that is not obeyed; "": none */
     int32_t start_id;  /* of a decoder's text; -1: not named */
+    int32_t bos_id;    /* which starts it then; -1: not named */
     int32_t stops[HS_STOPS_MAX];
     size_t n_stops;
     int32_t forced_first, forced_last; /* forced_bos_token_id, forced_eos_token_id; -1: none */
@@ -381,6 +382,8 @@ typedef struct hs_architecture {
     bool crosses;     /* a decoder that reads a memory: layer l is layers[2l], which has no feed-forward
                        * part, and layers[2l + 1], whose queries meet the memory's keys and values */
     int32_t start_id; /* of a decoder: the token before its text; -1: the config names none */
+    bool stacks_tied; /* of an encoder and its decoder: if the checkpoint lacks a tensor of one that the other
+                       * has under the same name, this one counts */
     bool starts_with_language; /* the language that ends a target is its start token: mBART */
     bool parallel_residual;    /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
     bool norms_apart;          /* of families whose config says so: with a parallel residual, each part reads

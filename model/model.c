@@ -148,6 +148,8 @@ static void generation_build(hs_architecture *architecture, const model_files *f
                         generation);
     if (architecture->start_id < 0)
         architecture->start_id = generation->start_id;
+    if (architecture->start_id < 0 && !architecture->starts_with_language)
+        architecture->start_id = generation->bos_id;
     if (architecture->crosses && generation->start_id >= 0 && !*generation->refusal &&
         generation->start_id != architecture->start_id)
         snprintf(generation->refusal, sizeof generation->refusal,
@@ -159,8 +161,9 @@ static void generation_build(hs_architecture *architecture, const model_files *f
 static hs_status decoder_build(hs_model *model, const hs__family *family, const model_files *files,
                                hs_error *err)
 {
+    const bool joined = family->stack_types[0];
     if (!family->decoder ||
-        !hs__weights_exist(&model->shards, family->decoder, &model->architecture.predictor))
+        (!joined && !hs__weights_exist(&model->shards, family->decoder, &model->architecture.predictor)))
         return HS_OK;
     const hs_status st = hs__decoder_configure(&files->config, family->decoder, &model->decoder, err);
     if (st)
@@ -201,6 +204,10 @@ static hs_status model_build(hs_model *model, const hs__family *family, const mo
                              hs_error *err)
 {
     hs_architecture *architecture = &model->architecture;
+    if (architecture->stacks_tied) {
+        model->shards.same[0] = family->prefixes[0];
+        model->shards.same[1] = family->decoder->prefixes[0];
+    }
     hs_status st = hs__weights_bind(&model->shards, family, architecture, err);
     if (!st)
         st = decoder_build(model, family, files, err);

@@ -649,10 +649,14 @@ static void find_decoder(binder *b, const hs__predictor_names *names, hs_archite
         bind_tied(b, prefix, architecture);
     else
         note_missing(predictor, names->decoder, "weight");
-    if (predictor->decoder.data && names->biases[0] && has(b, names->biases[0], "bias")) {
-        enter(b, names->biases[0]);
-        bind(b, "bias", NULL, 0, architecture->shape.vocab_size, &predictor->bias);
-    }
+    if (!predictor->decoder.data || !names->biases[0])
+        return;
+    if (has_logits_bias(b, names, predictor))
+        bind_logits_bias(b, names, architecture);
+    else if (names->biases[1])
+        note_missing(predictor, names->biases[1], "bias");
+    if (*predictor->missing)
+        predictor->decoder = (hs_tensor){0};
 }
 
 /* Returns true if the checkpoint has this head. A decoder alone may be tied to the word embedding, so the
@@ -770,8 +774,10 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
     binder b = {.shards = shards, .family = family, .err = err};
     const hs_predictor *predictor = &architecture->predictor;
     if (!find_layout(&b, true, predictor) && !find_layout(&b, false, predictor))
-        return hs_fail(err, HS_BAD_MODEL, "%s: no tensor %s.weight, bare or after %s", shards->file_name,
-                       family->layouts[0]->word, family->prefixes[1]);
+        return hs_fail(err, HS_BAD_MODEL, "%s: no tensor %s%s.weight%s%s", shards->file_name,
+                       family->prefixes[0], family->layouts[0]->word,
+                       family->prefixes[1] ? ", bare or after " : "",
+                       family->prefixes[1] ? family->prefixes[1] : "");
     bind_embedding(&b, architecture);
     bind_layers(&b, architecture);
     bind_table(&b, b.layout->score_bias, architecture->score_bias.n_buckets, architecture->shape.n_heads,

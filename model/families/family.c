@@ -61,7 +61,10 @@
     X(mbart)                                                                                                 \
     X(m2m_100)                                                                                               \
     X(marian)                                                                                                \
-    X(pegasus)
+    X(pegasus)                                                                                               \
+    X(bert_pair)                                                                                             \
+    X(roberta_pair)                                                                                          \
+    X(generation_pair)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)
@@ -81,30 +84,19 @@ static void append(char *text, size_t size, const char *more)
     strncat(text, more, size - 1 - length);
 }
 
-/* Types that users meet, and what opens in their place. */
-static const struct {
-    const char *type, *advice;
-} other_types[] = {
-    {"encoder-decoder",
-     "it joins two models (EncoderDecoderModel, such as Bert2Bert). Its encoder opens as "
-     "a folder of its own, which transformers makes: "
-     "EncoderDecoderModel.from_pretrained(\"DIR\").encoder.save_pretrained(\"OUT\"); then --model OUT "
-     "--tokenizer DIR"},
-};
-
 static void refuse_type(hs__config *config, const char *type)
 {
-    for (size_t i = 0; i < sizeof other_types / sizeof *other_types; i++)
-        if (strcmp(type, other_types[i].type) == 0) {
-            hs__config_refuse(config, "model_type \"%s\" is not supported: %s", type, other_types[i].advice);
-            return;
-        }
+    if (strcmp(type, "encoder-decoder") == 0) {
+        hs__stacks_refuse(config);
+        return;
+    }
     char known[1000] = "";
     for (size_t i = 0; families[i]; i++)
-        for (size_t k = 0; families[i]->types[k]; k++) {
+        for (size_t k = 0; families[i]->types[k] && !families[i]->stack_types[0]; k++) {
             append(known, sizeof known, known[0] ? ", " : "");
             append(known, sizeof known, families[i]->types[k]);
         }
+    append(known, sizeof known, ", encoder-decoder");
     hs__config_refuse(config, "model_type \"%.64s\" is not supported; known: %s", type, known);
 }
 
@@ -134,7 +126,8 @@ static const hs__family *find(hs__config *config, const char **ret_type)
     }
     for (size_t i = 0; families[i]; i++)
         for (size_t k = 0; families[i]->types[k]; k++)
-            if (strcmp(type, families[i]->types[k]) == 0) {
+            if (strcmp(type, families[i]->types[k]) == 0 &&
+                (!families[i]->stack_types[0] || hs__stacks_are(config->keys, families[i]))) {
                 *ret_type = families[i]->types[k];
                 return families[i];
             }
@@ -409,14 +402,17 @@ static void read_task_head(hs__config *config, const hs__family *family, hs_arch
 static hs_status read_architecture(hs__config *config, const hs__family *family,
                                    hs_architecture *architecture)
 {
-    static const char *const unused[] = {"is_decoder", "add_cross_attention", "pruned_heads",
-                                         "quantization_config", "per_layer_config"};
+    static const char *const of_decoders[] = {"is_decoder", "add_cross_attention"};
+    static const char *const unused[] = {"pruned_heads", "quantization_config", "per_layer_config"};
     const hs__shape_keys *names = find_keys(config, family);
     read_sizes(config, names, &architecture->shape);
     if (!family->crosses) /* the common names are those of the encoder */
         check_common_names(config, names);
     if (json_object_size(json_object_get(config->keys, "pruned_heads")) > 0)
         hs__config_refuse(config, "pruned_heads is not supported, as in transformers 5; " REFILL);
+    for (size_t i = 0; i < sizeof of_decoders / sizeof *of_decoders; i++)
+        if (!family->crosses || !family->stack_types[0])
+            hs__config_unused(config, of_decoders[i]);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
     if (!family->encoder_of_two)
@@ -555,7 +551,11 @@ static hs_status read_file(const hs_bytes *file, const hs__family **family, hs_a
     hs__config config = {.keys = keys, .err = err};
     const hs__family *named = find(&config, &architecture.family);
     const hs__family *chosen = *family ? *family : named;
-    st = named ? put_positions(named, &config, keys) : config.status;
+    st = config.status;
+    if (!st && named->stack_types[0])
+        st = hs__stack_take(&config, chosen->crosses, &keys);
+    if (!st)
+        st = put_positions(named, &config, keys);
     if (!st)
         st = read_architecture(&config, chosen, &architecture);
     const double range = json_number_value(json_object_get(keys, "initializer_range"));

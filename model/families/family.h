@@ -231,8 +231,10 @@ extern const hs__head_names hs__pooler_head, hs__roberta_head, hs__classifier_he
     hs__next_sentence_head, hs__score_head;
 
 typedef struct hs__family {
-    const char *types[4]; /* values of model_type in config.json; NULL after the last */
-    const char *old_key;  /* a config without model_type that has this key is of this family; or NULL */
+    const char *types[4];       /* values of model_type in config.json; NULL after the last */
+    const char *stack_types[4]; /* of two models that are joined: config.json has a config for each stack, and
+                                 * both have this model_type; NULL after the last */
+    const char *old_key;        /* a config without model_type that has this key is of this family; or NULL */
     const hs__shape_keys *keys[5];            /* the first whose n_layers, n_heads and hidden the config has
                                                * counts; NULL after the last */
     const char *prefixes[6];                  /* prefixes of tensor names; NULL after the last */
@@ -271,8 +273,9 @@ void hs__bert_configure(hs__config *config, hs_architecture *architecture);
 
 /* clang-format on */
 
-/* RoBERTa's head (roberta.c), which MPNet shares. */
+/* RoBERTa's head and config reader (roberta.c), which other families use. */
 extern const hs__predictor_names hs__roberta_predictor;
+void hs__roberta_configure(hs__config *config, hs_architecture *architecture);
 
 /* Reads config.json: finds the family, checks every limit of architecture.h, and refuses keys that would
  * change the numbers. On success the caller releases *ret_architecture with hs__family_release. On failure it
@@ -297,6 +300,18 @@ void hs__generation_read(const hs_bytes *file, const char *file_name, size_t voc
 
 /* Returns the names of the tensors of a task. */
 const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);
+
+/* ---- two models that are joined (encoder_decoder.c) ---- */
+
+/* Returns true if the config's stacks are those of the family, which has stack_types. */
+bool hs__stacks_are(const json_t *keys, const hs__family *family);
+
+/* Refuses a config of joined models whose stacks no family has. */
+void hs__stacks_refuse(hs__config *config);
+
+/* Replaces the config by that of one stack, with the keys of the whole model that it obeys. Fails with
+ * HS_BAD_MODEL if the stacks do not fit together, and with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__stack_take(hs__config *config, bool of_decoder, json_t **keys);
 
 /* ---- unknown tensors (unknown_tensors.c) ---- */
 

@@ -107,6 +107,7 @@ static void read_bad_words(hs__config *config, size_t vocab_size, hs_generation 
 static void read_keys(hs__config *config, size_t vocab_size, hs_generation *g)
 {
     g->start_id = read_forced(config, "decoder_start_token_id", vocab_size);
+    g->bos_id = read_forced(config, "bos_token_id", vocab_size);
     g->n_stops = read_ids(config, "eos_token_id", vocab_size, g->stops, 0, HS_STOPS_MAX);
     g->forced_first = read_forced(config, "forced_bos_token_id", vocab_size);
     g->forced_last = read_forced(config, "forced_eos_token_id", vocab_size);
@@ -122,15 +123,30 @@ static void read_keys(hs__config *config, size_t vocab_size, hs_generation *g)
     check_refused(config);
 }
 
+/* Gives the config of two joined models the keys of its decoder that it lacks. */
+static void take_decoder(json_t *keys)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(keys, "decoder"), key, value)
+    {
+        const json_t *own = json_object_get(keys, key);
+        if (!own || json_is_null(own))
+            json_object_set(keys, key, value);
+    }
+}
+
 void hs__generation_read(const hs_bytes *file, const char *file_name, size_t vocab_size,
                          hs_generation *ret_generation)
 {
     hs_error err = {0};
     json_t *keys = NULL;
-    *ret_generation = (hs_generation){.start_id = -1, .forced_first = -1, .forced_last = -1};
+    *ret_generation = (hs_generation){.start_id = -1, .bos_id = -1, .forced_first = -1, .forced_last = -1};
     hs__config config = {.file_name = file_name, .err = &err};
     config.status = hs__json_parse(file, file_name, &keys, &err);
     config.keys = keys;
+    if (!config.status)
+        take_decoder(keys);
     if (!config.status)
         read_keys(&config, vocab_size, ret_generation);
     json_decref(keys);

@@ -4,7 +4,7 @@
  */
 #include "model/families/family.h"
 
-static void configure(hs__config *config, hs_architecture *architecture)
+void hs__roberta_configure(hs__config *config, hs_architecture *architecture)
 {
     hs__bert_configure(config, architecture);
     hs__config_padding(config, hs__config_size_or(config, "pad_token_id", 0, HS_POSITIONS_MAX, 1),
@@ -28,7 +28,7 @@ const hs__family hs__family_roberta = {
     .sequence = &hs__roberta_head,
     .tokens = &hs__classifier_head,
     .span = &hs__span_head,
-    .configure = configure,
+    .configure = hs__roberta_configure,
     .default_positions = 512,
 };
 
@@ -59,7 +59,7 @@ const hs__family hs__family_roberta = {
 /* clang-format on */
 
 const hs__family hs__family_data2vec_text =
-    FAMILY("data2vec-text", "data2vec_text.", hs__bert_layout, configure);
+    FAMILY("data2vec-text", "data2vec_text.", hs__bert_layout, hs__roberta_configure);
 
 static const hs__module prelayernorm_modules[] = {MODULES("attention.LayerNorm", "intermediate.LayerNorm")};
 static const hs__layout prelayernorm_layout = {LAYOUT(prelayernorm_modules, "LayerNorm"),
@@ -67,7 +67,7 @@ static const hs__layout prelayernorm_layout = {LAYOUT(prelayernorm_modules, "Lay
 
 static void configure_prelayernorm(hs__config *config, hs_architecture *architecture)
 {
-    configure(config, architecture);
+    hs__roberta_configure(config, architecture);
     architecture->norms_before = true;
 }
 

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -422,7 +423,9 @@ hs_status hs__shards_open_memory(const hs_bytes *file, hs__shards *ret_shards, h
     return hs__safetensors_parse(file, SINGLE_FILE, &ret_shards->shards[0].tensors, err);
 }
 
-const hs__shard *hs__shards_find(const hs__shards *shards, const char *name, hs__entry *ret_entry)
+#define OTHER_NAME_BYTES 512
+
+static const hs__shard *find_named(const hs__shards *shards, const char *name, hs__entry *ret_entry)
 {
     if (hs__safetensors_find(&shards->merged.tensors, name, ret_entry))
         return &shards->merged;
@@ -438,6 +441,19 @@ const hs__shard *hs__shards_find(const hs__shards *shards, const char *name, hs_
             return hs__safetensors_find(&shard->tensors, name, ret_entry) ? shard : NULL;
     }
     return NULL;
+}
+
+const hs__shard *hs__shards_find(const hs__shards *shards, const char *name, hs__entry *ret_entry)
+{
+    const hs__shard *shard = find_named(shards, name, ret_entry);
+    for (size_t i = 0; !shard && shards->same[0] && i < 2; i++) {
+        const size_t n = strlen(shards->same[i]);
+        char other[OTHER_NAME_BYTES];
+        if (strncmp(name, shards->same[i], n) == 0 &&
+            (size_t)snprintf(other, sizeof other, "%s%s", shards->same[1 - i], name + n) < sizeof other)
+            shard = find_named(shards, other, ret_entry);
+    }
+    return shard;
 }
 
 void hs__shards_forget_headers(hs__shards *shards)

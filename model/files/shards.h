@@ -46,9 +46,11 @@ typedef struct hs__shard {
 typedef struct hs__shards {
     const char *file_name; /* model.safetensors or the index, for messages */
     size_t n_shards;
-    hs__shard *shards; /* [n_shards] */
-    json_t *index;     /* NULL without an index */
-    hs__shard merged;  /* tensors that replace others of their names; its bytes are owned. Zeroed: none */
+    hs__shard *shards;   /* [n_shards] */
+    json_t *index;       /* NULL without an index */
+    hs__shard merged;    /* tensors that replace others of their names; its bytes are owned. Zeroed: none */
+    const char *same[2]; /* prefixes of names: a tensor that is missing under one is that under the other.
+                          * Static; or NULL */
 } hs__shards;
 
 /* Parses model.safetensors.index.json. *ret_names lists each shard's file name once, sorted. The caller frees

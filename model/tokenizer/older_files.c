@@ -825,6 +825,17 @@ static hs_status find_class(const char *name, const char *type, const old_class 
                    name);
 }
 
+/* Returns the type that implies a class: of two joined models that of the encoder, BERT's if it has none. */
+static const char *type_of_model(const json_t *config)
+{
+    const json_t *encoder = json_object_get(config, "encoder");
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    if (!type || strcmp(type, "encoder-decoder") != 0)
+        return type;
+    type = json_string_value(json_object_get(encoder, "model_type"));
+    return type ? type : "bert";
+}
+
 /* Finds the class that config.json names, or that its model type implies. */
 static hs_status find_class_of_model(const hs_bytes *file, const old_class **ret_class, hs_error *err)
 {
@@ -834,7 +845,7 @@ static hs_status find_class_of_model(const hs_bytes *file, const old_class **ret
     if (!st)
         st = hs__option_text(config, "config.json", "tokenizer_class", &name, err);
     if (!st)
-        st = find_class(name, json_string_value(json_object_get(config, "model_type")), ret_class, err);
+        st = find_class(name, type_of_model(config), ret_class, err);
     json_decref(config);
     return st;
 }

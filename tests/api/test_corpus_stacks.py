@@ -21,9 +21,10 @@ import analysis  # noqa: E402
 import checkpoint  # noqa: E402
 import corpus as corpus_reference  # noqa: E402
 import family_bart  # noqa: E402
+import family_encoder_decoder  # noqa: E402
 import family_t5  # noqa: E402
 
-FAMILIES = {"t5": family_t5, "bart": family_bart}
+FAMILIES = {"t5": family_t5, "bart": family_bart, "bert2bert": family_encoder_decoder}
 WORDS = "in war of city was at airport for his police , . !".split()
 OFF = [{"kind": "zero", "layers": [1], "heads": [0, 2], "stack": "encoder"}, {"kind": "mean", "layers": [0], "heads": [1]}]
 
@@ -42,7 +43,7 @@ def jsonl(path, records):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
-    return {name: family.write_random(root / name, seed=3, decoder=True) for name, family in FAMILIES.items()}
+    return {name: family.write_random(root / name, seed=3, **({} if name == "bert2bert" else {"decoder": True})) for name, family in FAMILIES.items()}
 
 
 def run(model, lines, folder, *options, stack="decoder"):
@@ -64,7 +65,8 @@ def ids_of(folder, text, start=None):
 
 
 @pytest.mark.parametrize(("name", "stack", "masked"), [("t5", "decoder", False), ("bart", "decoder", False), ("t5", "cross", False),
-                                                       ("bart", "cross", False), ("bart", "cross", True)])
+                                                       ("bart", "cross", False), ("bart", "cross", True), ("bert2bert", "decoder", False),
+                                                       ("bert2bert", "cross", False)])
 def test_report_is_the_references(folders, tmp_path, name, stack, masked):
     records, folder = pairs(9), folders[name]
     run(folder, jsonl(tmp_path / "in.jsonl", records), tmp_path / "run", "--search-texts", "9", *(["--special-tokens", "mask"] if masked else []), stack=stack)

@@ -27,6 +27,7 @@ import family_cohere  # noqa: E402
 import family_deberta  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
+import family_encoder_decoder  # noqa: E402
 import family_esm  # noqa: E402
 import family_falcon  # noqa: E402
 import family_gemma  # noqa: E402
@@ -51,7 +52,7 @@ FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpne
             "deberta": family_deberta, "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gptj": family_gptj, "gpt_neox": family_gpt_neox, "opt": family_opt,
             "gpt_neo": family_gpt_neo, "bloom": family_bloom, "falcon": family_falcon,
             "llama": family_llama, "gemma": family_gemma, "cohere": family_cohere,
-            "t5": family_t5, "bart": family_bart}
+            "t5": family_t5, "bart": family_bart, "encoder-decoder": family_encoder_decoder}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 

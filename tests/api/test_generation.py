@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "reference"))
 import family_bart  # noqa: E402
 import family_cohere  # noqa: E402
+import family_encoder_decoder  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_gpt_neox  # noqa: E402
@@ -29,7 +30,8 @@ CAUSAL = {"gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (fa
           "gemma2": (family_gemma, family_gemma.VARIANTS["gemma2_caps"])}
 STACKS = {"t5": (family_t5, dict(decoder=True)), "bart": (family_bart, dict(decoder=True)),
           "m2m_100": (family_bart, dict(decoder=True, kind="m2m_100", scaled=True)),
-          "marian": (family_bart, dict(decoder=True, kind="marian", scaled=True, activation="swish"))}
+          "marian": (family_bart, dict(decoder=True, kind="marian", scaled=True, activation="swish")),
+          "bert2bert": (family_encoder_decoder, {})}
 # Rules, with ids that the model writes first without any: 0, 1, ... of them.
 RULES = {
     "penalty": lambda ids: {"repetition_penalty": 1.8, "begin_suppress_tokens": [ids[0]]},

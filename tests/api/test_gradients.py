@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_bart  # noqa: E402
 import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
+import family_encoder_decoder  # noqa: E402
 import family_gemma  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_llama  # noqa: E402
@@ -39,7 +40,7 @@ REQUESTS = {
     "caps": {"model": "gemma"},
     "next": {"model": "gpt2", "target": {"probability": "war", "position": 2}},
     **{f"{name} {stack}": {"model": name, "text_target": TARGET, "stack": stack}
-       for name in ("t5", "bart") for stack in ("encoder", "decoder", "cross")},
+       for name in ("t5", "bart", "bert2bert") for stack in ("encoder", "decoder", "cross")},
 }
 ARRAYS = ["attention_gradients", "head_output_gradients", "hidden_state_gradients", "head_attributions"]
 
@@ -64,6 +65,7 @@ def served(tmp_path_factory):
         "bert": family_bert.write_random(root / "bert"),
         "t5": family_t5.write_random(root / "t5", decoder=True),
         "bart": family_bart.write_random(root / "bart", decoder=True),
+        "bert2bert": family_encoder_decoder.write_random(root / "bert2bert"),
     }
     yield from served_models(folders, "--model=mini")
 

@@ -20,6 +20,7 @@ import checkpoint  # noqa: E402
 import encoder  # noqa: E402
 import experiments  # noqa: E402
 import family_bart  # noqa: E402
+import family_encoder_decoder  # noqa: E402
 import family_t5  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
@@ -36,6 +37,12 @@ MODELS = {
     "t5_both_ways": (family_t5, dict(seed=11, decoder=True, causal=False, buckets=10, distances=20)),
     "bart_own_table": (family_bart, dict(seed=12, decoder=True, own=("decoder",), prefix="model.")),
     "mbart_own_tables": (family_bart, dict(seed=13, decoder=True, kind="mbart", own=("encoder", "decoder"), causal=False)),
+    "bert2bert": (family_encoder_decoder, dict(seed=14)),
+    "bert2bert_untied": (family_encoder_decoder, dict(seed=15, tied=False, activation="relu", causal=False)),
+    "bert2bert_of_the_encoder": (family_encoder_decoder, dict(seed=16, shared="encoder")),
+    "bert2bert_of_the_decoder": (family_encoder_decoder, dict(seed=17, shared="decoder", dtype="BF16")),
+    "roberta2roberta": (family_encoder_decoder, dict(seed=18, kind="roberta", padding=1, activation="relu")),
+    "generation2generation": (family_encoder_decoder, dict(seed=19, kind="bert-generation")),
 }
 TEXT = "The war of the city was at the airport for many police. " * 4
 TARGET = "An airport, many office police were long in war."
@@ -256,7 +263,7 @@ def test_interventions_of_several_stacks_keep_their_own_heads(served):
 
 
 @pytest.mark.parametrize("stack", ["decoder", "cross"])
-@pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
+@pytest.mark.parametrize("name", ["t5", "bart", "mbart", "bert2bert"])
 def test_effects_are_what_interventions_change(served, name, stack):
     """Interventions are compared with changed checkpoints above."""
     request = {**PAIR, "model": name, "stack": stack, "layers": "all", "digits": 9, "target": {"loss": True}}
@@ -396,7 +403,7 @@ def test_effects_of_patches_recover_the_target(served, stack):
 
 
 @pytest.mark.parametrize("stack", ["decoder", "cross"])
-@pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
+@pytest.mark.parametrize("name", ["t5", "bart", "mbart", "bert2bert"])
 def test_value_zeroing(served, folders, name, stack):
     request = {"text": "The war of the city.", "text_target": TARGET, "model": name, "stack": stack, "layers": [0, 2]}
     answer = npz(served, {**request, "outputs": ["value_zeroing"]})
@@ -465,6 +472,56 @@ def test_effective_attention_of_cross_heads(served, pair):
     for l, h in np.ndindex(answer["attentions"].shape[:2]):
         expected = experiments.effective_attention(answer["attentions"][l, h].astype(float), answer["values"][l, h].astype(float))
         assert_close(answer["effective_attentions"][l, h], expected, 2e-5)
+
+
+def test_joined_models_start_with_what_their_files_name(start_server, tmp_path):
+    """As in transformers' generate: decoder_start_token_id of config.json, of generation_config.json, bos_token_id of either, and
+    that of the decoder's config. eos_token_id is read from the same places."""
+    def write(name, whole, decoder, generation=None):
+        folder = family_encoder_decoder.write_random(tmp_path / name, n_layers=1)
+        config = json.loads((folder / "config.json").read_text())
+        for key in ("decoder_start_token_id", "eos_token_id"):
+            del config[key]
+        config["decoder"] |= decoder
+        (folder / "config.json").write_text(json.dumps({**config, **whole}))
+        if generation is not None:
+            (folder / "generation_config.json").write_text(json.dumps(generation))
+        return f"{name}={folder}"
+
+    bos = {"bos_token_id": 8}
+    models = {
+        "whole": (7, write("whole", {"decoder_start_token_id": 7, **bos}, {"decoder_start_token_id": 9})),
+        "generation": (11, write("generation", bos, bos, {"decoder_start_token_id": 11, "bos_token_id": 10})),
+        "bos": (8, write("bos", {**bos, "eos_token_id": None}, {"bos_token_id": 9})),
+        "decoder": (9, write("decoder", {}, {"bos_token_id": 9})),
+    }
+    server = start_server(*(argument for _, model in models.values() for argument in ("--model", model)))
+    request = {"text": TEXT, "stack": "decoder", "outputs": [], "max_new_tokens": 12}
+    for name, (start, _) in models.items():
+        assert server.analyze({**request, "model": name})["input_ids"][0] == start, name
+    ids = server.analyze({**request, "model": "decoder"})["input_ids"]
+    ended = start_server("--model", write("ended", {"eos_token_id": None}, {"bos_token_id": 9, "eos_token_id": ids[4]}))
+    found = ended.analyze(request)["input_ids"]
+    assert found == ids[: ids.index(ids[4], 1) + 1]
+
+
+def test_joined_models_without_a_tokenizer_class_have_that_of_the_encoder(start_server, tmp_path):
+    folder = family_encoder_decoder.write_random(tmp_path / "model")
+    request = {"text": "the war", "text_target": "a city", "stack": "cross"}
+    known = start_server("--model", folder).post("/tokenize", request).json()
+    (folder / "tokenizer_config.json").unlink()
+    found = start_server("--model", folder).post("/tokenize", request).json()
+    assert found == known and known["tokens"] == ["[CLS]", "[CLS]", "a", "city", "[SEP]"]
+
+
+@pytest.mark.parametrize("shared, missing", [("encoder", "decoder.bert.embeddings.word_embeddings.weight"),
+                                             ("decoder", "encoder.embeddings.word_embeddings.weight")])
+def test_a_stack_that_is_missing_and_not_tied_is_refused(tmp_path, shared, missing):
+    folder = family_encoder_decoder.write_random(tmp_path / "model", shared=shared)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "tie_encoder_decoder": False}))
+    done = subprocess.run([HEADSCOPE, "models", folder], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1 and f"no tensor {missing}" in done.stderr
 
 
 def test_models_list_their_stacks(served):

@@ -31,7 +31,7 @@ def test_what_transformers_saved(what):
     run("transformers_check.py", what)
 
 
-@pytest.mark.parametrize("names", [["t5", "bart", "bert", "esm", "phi", "nomic_bert"], pytest.param([], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("names", [["t5", "bart", "bert", "esm", "phi", "nomic_bert", "encoder-decoder"], pytest.param([], marks=pytest.mark.slow)])
 def test_files_that_were_edited(names):
     run("edited_files_check.py", *names)
 

@@ -145,6 +145,13 @@ def theta_edits(saved):
 ABSENT = object()  # a key that the config lacks
 
 
+def changed(saved, change):
+    """The config with a change, which joined models have in that of their decoder."""
+    if "decoder" in saved:
+        return {**saved, "decoder": changed(saved["decoder"], change)}
+    return {key: value for key, value in {**saved, **change}.items() if value is not ABSENT}
+
+
 def length_edits(saved):
     """Yields changes of the config of rotary positions, which need no table: no length, and a key of the training."""
     if "rope_parameters" in saved:
@@ -176,8 +183,7 @@ def check(name, scratch):
     worst = 0
     for what, edited, change in files:
         transformers.modeling_utils.safe_save_file(edited, folder / "model.safetensors", metadata={"format": "pt"})
-        config = {key: value for key, value in {**saved, **change}.items() if value is not ABSENT}
-        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "config.json").write_text(json.dumps(changed(saved, change)))
         found, refused = compare(folder, name)
         worst = max(worst, found)
         if found > WRONG or refused:

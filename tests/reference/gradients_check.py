@@ -50,9 +50,10 @@ class Pass:
         for parameter in self.model.parameters():
             parameter.requires_grad_(False)
         self.words = []
+        owners = [self.model] + [self.model.decoder] * isinstance(self.model, transformers.EncoderDecoderModel)
+        tables = {id(owner.get_input_embeddings().weight) for owner in owners}
         embeddings = {id(module): module for module in self.model.modules() if isinstance(module, torch.nn.Embedding)
-                      and module.num_embeddings == self.model.get_input_embeddings().num_embeddings
-                      and module.weight is self.model.get_input_embeddings().weight}
+                      and id(module.weight) in tables}
         for module in embeddings.values():
             module.register_forward_hook(self.keep_words)
 

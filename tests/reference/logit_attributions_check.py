@@ -24,7 +24,7 @@ from transformers_check import CAUSAL, ENCODERS, SAVED, head_kinds, save_head, t
 
 LIMIT = 1e-5
 NORMS_AFTER = {"openai-gpt", "bert", "roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "electra", "albert", "distilbert",
-               "nomic_bert", "deberta", "deberta-v2", "bart", "marian", "opt 350m"}
+               "nomic_bert", "deberta", "deberta-v2", "bart", "marian", "opt 350m", "encoder-decoder"}
 # Heads with an activation or a norm.
 OF_TOKENS, OF_CLASSES = {"roberta-prelayernorm", "xlm-roberta-xl", "modernbert", "esm"}, {"modernbert"}
 # Norms of what the heads write, before it is added.

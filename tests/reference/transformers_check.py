@@ -55,7 +55,8 @@ WRONG = 1e-4  # with values that no model has, such as rotary positions stretche
 
 # Model types of which the program reads the encoder, with transformers' class for it, or for the whole model.
 ENCODERS = {"t5": transformers.T5EncoderModel, "mt5": transformers.MT5EncoderModel, "bart": transformers.BartModel,
-            "mbart": transformers.MBartModel, "pegasus": transformers.PegasusModel, "m2m_100": transformers.M2M100Model, "marian": transformers.MarianModel}
+            "mbart": transformers.MBartModel, "pegasus": transformers.PegasusModel, "m2m_100": transformers.M2M100Model, "marian": transformers.MarianModel,
+            "encoder-decoder": transformers.EncoderDecoderModel}
 
 
 def with_default_dtype(attend):
@@ -131,6 +132,15 @@ BLOOM_SIZES = dict(hidden_size=32, n_layer=2, n_head=4, vocab_size=300, initiali
 FALCON_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, vocab_size=300, initializer_range=0.3, pad_token_id=0)
 XGLM_SIZES = dict(d_model=32, num_layers=2, attention_heads=4, ffn_dim=48, vocab_size=300, max_position_embeddings=200, init_std=0.3,
                   pad_token_id=0)
+
+
+def joined(kind, encoder=(), decoder=()):
+    """Sizes of an EncoderDecoderModel with two models of this type."""
+    sizes = {"model_type": kind, **SIZES}
+    return {"encoder": {**sizes, **dict(encoder)}, "decoder": {
+        **sizes, "num_hidden_layers": 1, "num_attention_heads": 2, "is_decoder": True, "add_cross_attention": True, **dict(decoder)}}
+
+
 SAVED = {
     "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
     "data2vec-text": {**SIZES, "layer_norm_eps": 1e-5}, "roberta-prelayernorm": SIZES, "xlm-roberta-xl": SIZES,
@@ -270,6 +280,14 @@ SAVED = {
     "pegasus": {**BART_SIZES, "pad_token_id": 0, "decoder_start_token_id": 0},
     "pegasus scaled": {**BART_SIZES, "scale_embedding": True, "activation_function": "relu", "d_model": 33, "encoder_attention_heads": 3,
                        "decoder_attention_heads": 3},
+    "encoder-decoder": joined("bert"),
+    "encoder-decoder unlike": joined("bert", {"hidden_act": "relu", "type_vocab_size": 3, "max_position_embeddings": 100},
+                                     {"tie_word_embeddings": False, "intermediate_size": 20, "max_position_embeddings": 90,
+                                      "layer_norm_eps": 1e-3}),
+    "encoder-decoder roberta": joined("roberta", {}, {"pad_token_id": 1, "hidden_act": "relu", "tie_word_embeddings": False}),
+    "encoder-decoder camembert": joined("camembert", {"type_vocab_size": 1}, {"pad_token_id": 8}),
+    "encoder-decoder generation": joined("bert-generation"),
+    "encoder-decoder generation untied": joined("bert-generation", {}, {"tie_word_embeddings": False, "hidden_act": "gelu_new"}),
     "m2m_100 unscaled": {**BART_SIZES, "scale_embedding": False, "pad_token_id": 4, "d_model": 34,
                          "encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "gelu"},
 }
@@ -329,6 +347,10 @@ def attention_at(model, stack, layer):
         block = decoder.block[layer].layer
         attention = block[1].EncDecAttention if stack == "cross" else block[0].SelfAttention
         return attention.v, attention.o
+    if not hasattr(decoder, "layers"):  # of an EncoderDecoderModel
+        block = decoder.base_model.encoder.layer[layer]
+        attention = block.crossattention if stack == "cross" else block.attention
+        return attention.self.value, attention.output.dense
     attention = decoder.layers[layer].encoder_attn if stack == "cross" else decoder.layers[layer].self_attn
     return attention.v_proj, attention.out_proj
 
@@ -527,11 +549,56 @@ def check_key(folder, ids):
         return np.nan
     try:
         maps, states = huggingface(folder, ids, [0] * len(ids))
+        found = check_joined_key(folder, ids) if "decoder" in json.loads((folder / "config.json").read_text()) else 0
     except Exception:  # whatever its classes raise for a config that they do not take
         return np.nan
     with np.load(folder / "key.npz") as answer:
-        return max(difference(answer["attentions"], maps),
+        return max(found, difference(answer["attentions"], maps),
                    difference(answer["hidden_states"], states) / max(1, np.abs(states).max()))
+
+
+def check_joined_key(folder, ids):
+    """The same of the decoder of joined models, with its loss."""
+    model = transformers.EncoderDecoderModel.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    with torch.no_grad():
+        output = model(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), output_attentions=True,
+                       output_hidden_states=True, decoder_input_ids=torch.tensor([[model.config.decoder_start_token_id, *ids]]))
+    losses = torch.nn.functional.cross_entropy(output.logits[0, :-1], torch.tensor(ids), reduction="none").numpy()
+    answer = stack_of(folder, "decoder", ids, ids)
+    states = np.array([state[0].numpy() for state in output.decoder_hidden_states])
+    return max(difference(answer["attentions"], np.array([maps[0].numpy() for maps in output.decoder_attentions])),
+               difference(answer["hidden_states"], states) / max(1, np.abs(states).max()),
+               difference(answer["loss"], losses) / losses.max())
+
+
+ABSENT = object()  # a key that a config lacks
+
+
+def places(config):
+    """Where keys of a config are: among its own, or among those of the encoder and the decoder."""
+    yield from ((None, key) for key in config if not isinstance(config[key], dict) or key not in ("encoder", "decoder"))
+    yield from ((stack, key) for stack in ("encoder", "decoder") if isinstance(config.get(stack), dict) for key in config[stack])
+
+
+def edited(config, place, value):
+    stack, key = place
+    if stack:
+        return {**config, stack: edited(config[stack], (None, key), value)}
+    return {name: old for name, old in {**config, key: value}.items() if old is not ABSENT}
+
+
+def save_for_keys(name, folder):
+    """A random model in a folder, and its config's keys."""
+    torch.manual_seed(len(name))
+    kind = classes(name)[0]
+    more = {"decoder_start_token_id": 0} if "decoder" in SAVED[name] else {}
+    config = transformers.AutoConfig.for_model(name.split()[0], **SAVED[name], **more)
+    model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return model, json.loads((folder / "config.json").read_text())
 
 
 def check_every_key():
@@ -540,20 +607,18 @@ def check_every_key():
     for name in SAVED:
         with tempfile.TemporaryDirectory() as scratch:
             folder = checkpoint.write_random(Path(scratch) / "model")
-            torch.manual_seed(len(name))
-            kind = classes(name)[0]
-            config = transformers.AutoConfig.for_model(name.split()[0], **SAVED[name])
-            (kind.from_config(config) if hasattr(kind, "from_config") else kind(config)).save_pretrained(folder)
-            whole = json.loads((folder / "config.json").read_text())
+            _, whole = save_for_keys(name, folder)
             n_checked = 0
-            for key in whole.keys() - UNREAD_KEYS - ({"rope_theta"} if name == "esm" else set()):
-                (folder / "config.json").write_text(json.dumps({k: value for k, value in whole.items() if k != key}))
+            left_out = UNREAD_KEYS | ({"rope_theta"} if name == "esm" else set())
+            keys = [place for place in places(whole) if place[1] not in left_out]
+            for place in keys:
+                (folder / "config.json").write_text(json.dumps(edited(whole, place, ABSENT)))
                 found = check_key(folder, [2, *range(20, 60), 3])
                 n_checked += not np.isnan(found)
                 worst = np.fmax(worst, found)
                 if found > LIMIT:
-                    print(f"{name} without {key}: {found:.1e}")
-        print(f"{name}: {n_checked} of {len(whole)} keys may be absent")
+                    print(f"{name} without {place}: {found:.1e}")
+        print(f"{name}: {n_checked} of {len(keys)} keys may be absent")
     return worst
 
 
@@ -585,30 +650,36 @@ def keys_of(config, model):
                   if name not in UNREAD_KEYS | {"id2label", "label2id", "attribute_map"} and not callable(getattr(config, name, None)))
 
 
+def places_of_values(model):
+    """Where keys of a model's config may be, and their values."""
+    config = model.config
+    if not isinstance(config, transformers.EncoderDecoderConfig):
+        return [((None, key), getattr(config, key, None)) for key in keys_of(config, model)]
+    own = [key for key in keys_of(config, model) if key not in ("encoder", "decoder")]
+    return [*(((None, key), getattr(config, key, None)) for key in own),
+            *(((stack, key), getattr(getattr(config, stack), key, None)) for stack in ("encoder", "decoder")
+              for key in keys_of(getattr(config, stack), getattr(model, stack)))]
+
+
 def check_every_value():
     """Each key of each model type gets other values in turn: the program computes what transformers does, or refuses."""
     worst = 0
     for name in sorted({name.split()[0]: name for name in reversed(SAVED)}.values()):
         with tempfile.TemporaryDirectory() as scratch:
             folder = checkpoint.write_random(Path(scratch) / "model")
-            torch.manual_seed(len(name))
-            kind = classes(name)[0]
-            config = transformers.AutoConfig.for_model(name.split()[0], **SAVED[name])
-            model = kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter += 0.05 * torch.randn_like(parameter)
-            model.save_pretrained(folder)
-            whole = json.loads((folder / "config.json").read_text())
+            model, whole = save_for_keys(name, folder)
             n_checked = n_refused = 0
-            for key in set(keys_of(config, model)) - ({"rope_theta"} if name == "esm" else set()):
-                for value in other_values(whole.get(key, getattr(config, key, None))):
-                    (folder / "config.json").write_text(json.dumps({**whole, key: value}))
+            for place, default in places_of_values(model):
+                stack, key = place
+                if name == "esm" and key == "rope_theta":
+                    continue
+                for value in other_values((whole[stack] if stack else whole).get(key, default)):
+                    (folder / "config.json").write_text(json.dumps(edited(whole, place, value)))
                     found = check_key(folder, [2, *range(20, 60), 3])
                     n_checked, n_refused = n_checked + (not np.isnan(found)), n_refused + np.isnan(found)
                     worst = np.fmax(worst, found)
                     if found > WRONG:
-                        print(f"{name} with {key} = {value!r}: {found:.1e}", flush=True)
+                        print(f"{name} with {place} = {value!r}: {found:.1e}", flush=True)
         print(f"{name}: {n_checked} values compared, {n_refused} refused", flush=True)
     return worst
 

@@ -653,6 +653,32 @@ END_TEST
 
 #define GPT_SIZES "\"n_layer\":1,\"n_head\":2,\"n_embd\":64,\"n_positions\":40,\"vocab_size\":300"
 
+/* The config of two joined models, of whose decoder these keys are, and more of its own. */
+#define PAIR(decoder, more)                                                                                  \
+    "{\"model_type\":\"encoder-decoder\",\"encoder\":{\"model_type\":\"bert\"," BERT_SIZES                   \
+    "},\"decoder\":{" decoder "}" more "}"
+
+START_TEST(joined_models)
+{
+    accept_decoder(PAIR("\"is_decoder\":true,\"add_cross_attention\":true,\"type_vocab_size\":4,"
+                        "\"decoder_start_token_id\":9,\"cross_attention_hidden_size\":60," BERT_SIZES,
+                        ",\"decoder_start_token_id\":7,\"tie_encoder_decoder\":true"));
+    ck_assert_str_eq(architecture.family, "encoder-decoder");
+    ck_assert(architecture.crosses && architecture.causal && architecture.stacks_tied);
+    ck_assert_int_eq(architecture.start_id, 7); /* the decoder's own is not read */
+    ck_assert_uint_eq(architecture.shape.n_types, 4);
+    accept(PAIR(BERT_SIZES, "")); /* the encoder alone is read */
+    ck_assert(!architecture.crosses && !architecture.causal && !architecture.stacks_tied);
+    ck_assert_uint_eq(architecture.shape.n_types, 2);
+    refuse_decoder(PAIR("\"is_decoder\":true," BERT_SIZES, ""),
+                   "config.json: decoder: add_cross_attention must be true");
+    refuse_decoder(PAIR("\"is_decoder\":true,\"add_cross_attention\":true,"
+                        "\"position_embedding_type\":\"relative_key\"," BERT_SIZES,
+                        ""),
+                   "config.json: decoder: position_embedding_type");
+}
+END_TEST
+
 /* A config and the words that its refusal must contain. */
 static const struct {
     const char *config, *message;
@@ -665,8 +691,20 @@ static const struct {
     {"{\"model_type\":7," BERT_SIZES "}", "model_type"},
     {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "known: bert, distilbert, electra, "},
     {"{\"model_type\":\"xlnet\"," BERT_SIZES "}", "model_type \"xlnet\" is not supported"},
+    {PAIR("\"model_type\":\"gpt2\"", ""), "the encoder \"bert\" and the decoder \"gpt2\"; both must be"},
+    {PAIR("\"model_type\":\"roberta\"," BERT_SIZES, ""), "the encoder \"bert\" and the decoder \"roberta\""},
+    {"{\"model_type\":\"encoder-decoder\",\"encoder\":{}}", "the encoder \"bert\" and the decoder \"\""},
     {"{\"model_type\":\"encoder-decoder\",\"encoder\":{},\"decoder\":{}}",
-     "model_type \"encoder-decoder\" is not supported: it joins two models"},
+     "config.json: encoder: num_hidden_layers is missing"},
+    {PAIR("\"hidden_size\":50,\"vocab_size\":300", ""),
+     "hidden_size of encoder (60) and decoder (50) must be equal: stacks of other widths"},
+    {PAIR("\"hidden_size\":60,\"vocab_size\":299", ""), "vocab_size of encoder (300) and decoder (299)"},
+    {PAIR("\"cross_attention_hidden_size\":50," BERT_SIZES, ""), "cross_attention_hidden_size of decoder"},
+    {PAIR(BERT_SIZES, ",\"quantization_config\":{\"bits\":4}"), "quantization_config is not supported"},
+    {PAIR(BERT_SIZES, ",\"tie_encoder_decoder\":1"), "tie_encoder_decoder must be true or false"},
+    {"{\"model_type\":\"encoder-decoder\",\"encoder\":{\"is_decoder\":true," BERT_SIZES
+     "},\"decoder\":{" BERT_SIZES "}}",
+     "config.json: encoder: is_decoder is not supported"},
     {"{\"model_type\":\"bart\"," BERT_SIZES "}", "encoder_layers is missing"},
     {"{\"model_type\":\"marian\",\"share_encoder_decoder_embeddings\":false," BART_SIZES "}",
      "share_encoder_decoder_embeddings must be true"},
@@ -996,6 +1034,7 @@ int main(void)
     tcase_add_test(tests, deberta_defaults);
     tcase_add_test(tests, deberta_of_few_positions);
     tcase_add_test(tests, keys_of_the_first_deberta);
+    tcase_add_test(tests, joined_models);
     tcase_add_test(tests, an_untied_decoder_is_noted);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_test(tests, longer_texts_than_are_supported_are_left_out);
