@@ -75,7 +75,7 @@ function MainFigures() {
     <p class="main-figures muted" aria-label="Head at a glance" role="group">
       {shown.map((name) => (
         <span key={name} title={FIGURES[name].title}>
-          {FIGURES[name].short} <b>{writeFigure(known, name)}</b>
+          {FIGURES[name].short} <strong>{writeFigure(known, name)}</strong>
         </span>
       ))}
     </p>
