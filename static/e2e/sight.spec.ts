@@ -39,7 +39,22 @@ for (const [width, height, least] of [
     expect(picture / (width * height)).toBeGreaterThanOrEqual(least);
     const controls = page.locator("a, button:not(.thumb), select, input:not([type=radio]), textarea, summary, fieldset");
     expect(await controls.filter({ visible: true }).count()).toBeLessThanOrEqual(25);
+    const sides = await page.locator(".head-card canvas").evaluateAll((all) => all.map((one) => Math.round(one.getBoundingClientRect().width)));
+    expect(sides).toEqual([sides[0], sides[0]]); // with the names beside one of them, too
   });
+
+test("the chosen head's picture is in sight on a phone", async ({ watched: page, home }) => {
+  await page.setViewportSize({ width: 375, height: 800 });
+  await open(page, home, "view=head&layer=1&head=11");
+  const strip = page.getByRole("group", { name: "Head" });
+  for (const head of ["Head 11", "Head 0"]) {
+    await strip.getByRole("button", { name: head, exact: true, pressed: true }).waitFor();
+    const [all, one] = [await strip.boundingBox(), await strip.getByRole("button", { pressed: true }).boundingBox()];
+    expect(one!.x).toBeGreaterThanOrEqual(all!.x);
+    expect(one!.x + one!.width).toBeLessThanOrEqual(all!.x + all!.width);
+    if (head === "Head 11") await page.evaluate(() => (location.hash = "view=head&layer=1&head=0"));
+  }
+});
 
 // A text of 144 words, too long for a head to be put in words while the pointer passes it.
 const LONGER = `max=512&text=${encodeURIComponent("The river flows past old stone houses. ".repeat(24))}`;

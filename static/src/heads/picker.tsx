@@ -59,6 +59,13 @@ export function HeadPicker(props: {
       paintHead(app, answer, canvas, quantities, heads);
     });
   }, [answer, layer, theme, state.map, state.special, quantities.join(" "), made]);
+  // The chosen head is in sight. scrollIntoView() would move the page, too.
+  useLayoutEffect(() => {
+    const button = strip.current?.querySelector('[aria-pressed="true"]');
+    if (!strip.current || !button) return;
+    const [all, one] = [strip.current.getBoundingClientRect(), button.getBoundingClientRect()];
+    strip.current.scrollLeft += Math.min(one.left - all.left, 0) + Math.max(one.right - all.right, 0);
+  }, [layer, selection.head, answer === null]);
 
   const known = answer ? headsOf(app).figures(answer)[layer] : undefined;
   const step = (e: KeyboardEvent): void => {
