@@ -1,12 +1,12 @@
-/* model_words.c - models that find words, or the pieces of words, in their vocabulary: WordLevel and
- * WordPiece. */
+/* model_words.c - models that find words, or the pieces of words, in their vocabulary: WordLevel, Character
+ * and WordPiece. */
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 
-/* ---- WordLevel ----
+/* ---- WordLevel, Character ----
  *
- * A word is an entry of the vocabulary, or unknown. */
+ * A word, or each character of it, is an entry of the vocabulary, or unknown. */
 
 typedef struct word_level {
     hs__part part;
@@ -54,6 +54,29 @@ const hs__part_type hs__word_level = {.stage = HS__MODEL,
                                       .tokenize = tokenize_word_level,
                                       .list = hs__entries_read,
                                       .unknown = unknown_word_level};
+
+static bool tokenize_characters(const hs__part *part, const hs__aligned_text *text, hs__span word,
+                                hs__pieces *pieces)
+{
+    const word_level *self = (const word_level *)part;
+    const unsigned char *end = text->bytes + word.end;
+    bool ok = true;
+    for (const unsigned char *at = text->bytes + word.start, *next = at; at < end && ok; at = next) {
+        (void)hs_utf8_next(&next);
+        const int32_t id = hs__trie_find(self->entries, (const char *)at, (size_t)(next - at));
+        ok = hs__pieces_put(pieces, id < 0 ? self->unknown : id, text->sources[at - text->bytes]);
+    }
+    return ok;
+}
+
+const hs__part_type hs__character = {.stage = HS__MODEL,
+                                     .name = "Character",
+                                     .size = sizeof(word_level),
+                                     .configure = configure_word_level,
+                                     .bind = bind_word_level,
+                                     .tokenize = tokenize_characters,
+                                     .list = hs__entries_read,
+                                     .unknown = unknown_word_level};
 
 /* ---- WordPiece ----
  *

@@ -3,20 +3,29 @@
 
 #include "model/tokenizer/unicode.h"
 
-/* ---- WhitespaceSplit ----
+/* ---- WhitespaceSplit, PythonWhitespace ----
  *
- * Splits at white space and drops it. */
+ * Split at white space and drop it. That of Python's str.split has four more characters. */
 
-static bool split_whitespace(const hs__part *part, const hs__aligned_text *from, hs__span word,
-                             hs__aligned_text *to, hs__spans *words)
+static bool is_space(uint32_t code_point)
 {
-    (void)part, (void)to;
+    return hs__unicode_class(code_point) & HS__SPACE;
+}
+
+static bool is_python_space(uint32_t code_point)
+{
+    return (code_point >= 0x1C && code_point <= 0x1F) || is_space(code_point);
+}
+
+static inline bool split_at(const hs__aligned_text *from, hs__span word, hs__spans *words,
+                            bool (*is_between)(uint32_t code_point))
+{
     const unsigned char *bytes = from->bytes;
     size_t start = word.start;
     bool ok = true;
     for (const unsigned char *at = bytes + word.start; at < bytes + word.end && ok;) {
         const size_t stop = (size_t)(at - bytes);
-        if (hs__unicode_class(hs_utf8_next(&at)) & HS__SPACE) {
+        if (is_between(hs_utf8_next(&at))) {
             ok = hs__spans_put(words, start, stop);
             start = (size_t)(at - bytes);
         }
@@ -24,10 +33,27 @@ static bool split_whitespace(const hs__part *part, const hs__aligned_text *from,
     return ok && hs__spans_put(words, start, word.end);
 }
 
+static bool split_whitespace(const hs__part *part, const hs__aligned_text *from, hs__span word,
+                             hs__aligned_text *to, hs__spans *words)
+{
+    (void)part, (void)to;
+    return split_at(from, word, words, is_space);
+}
+
+static bool split_python(const hs__part *part, const hs__aligned_text *from, hs__span word,
+                         hs__aligned_text *to, hs__spans *words)
+{
+    (void)part, (void)to;
+    return split_at(from, word, words, is_python_space);
+}
+
 const hs__part_type hs__whitespace_split = {.stage = HS__PRE_TOKENIZER,
                                             .name = "WhitespaceSplit",
                                             .size = sizeof(hs__part),
                                             .split = split_whitespace};
+
+const hs__part_type hs__python_whitespace = {
+    .stage = HS__PRE_TOKENIZER, .name = "PythonWhitespace", .size = sizeof(hs__part), .split = split_python};
 
 /* ---- BertPreTokenizer ----
  *

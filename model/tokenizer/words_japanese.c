@@ -2,8 +2,6 @@
  * the class in Python; older_japanese.c makes the pipeline. */
 #include "model/tokenizer/tokenizer_internal.h"
 
-#include "model/tokenizer/unicode.h"
-
 #include <stdlib.h>
 
 /* ---- MeCab: words by a dictionary ---- */
@@ -84,83 +82,3 @@ const hs__part_type hs__word_normalizer = {.stage = HS__PRE_TOKENIZER,
                                            .finish = finish_normalizer,
                                            .rewrites = true,
                                            .split = split_normalized};
-
-/* ---- PythonWhitespace: splits at the white space of Python's str.split, and drops it ---- */
-
-static bool is_python_space(uint32_t code_point)
-{
-    return (code_point >= 0x1C && code_point <= 0x1F) || (hs__unicode_class(code_point) & HS__SPACE);
-}
-
-static bool split_spaces(const hs__part *part, const hs__aligned_text *from, hs__span word,
-                         hs__aligned_text *to, hs__spans *words)
-{
-    (void)part, (void)to;
-    const unsigned char *bytes = from->bytes;
-    size_t start = word.start;
-    bool ok = true;
-    for (const unsigned char *at = bytes + word.start; at < bytes + word.end && ok;) {
-        const size_t stop = (size_t)(at - bytes);
-        if (is_python_space(hs_utf8_next(&at))) {
-            ok = hs__spans_put(words, start, stop);
-            start = (size_t)(at - bytes);
-        }
-    }
-    return ok && hs__spans_put(words, start, word.end);
-}
-
-const hs__part_type hs__python_whitespace = {
-    .stage = HS__PRE_TOKENIZER, .name = "PythonWhitespace", .size = sizeof(hs__part), .split = split_spaces};
-
-/* ---- Character: each character of a word is an entry of the vocabulary, or unknown ---- */
-
-typedef struct character {
-    hs__part part;
-    const char *unknown_text; /* until bound */
-    const hs__trie *entries;
-    int32_t unknown;
-} character;
-
-static hs_status configure_character(hs__part *part, const json_t *options, hs_error *err)
-{
-    character *self = (character *)part;
-    self->unknown_text = "[UNK]";
-    return hs__option_text(options, "tokenizer.json", "unk_token", &self->unknown_text, err);
-}
-
-static hs_status bind_character(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
-{
-    character *self = (character *)part;
-    self->entries = &vocabulary->entries;
-    const hs_status st = hs__vocabulary_need(vocabulary, self->unknown_text, &self->unknown, err);
-    self->unknown_text = NULL;
-    return st;
-}
-
-static int32_t unknown_character(const hs__part *part)
-{
-    return ((const character *)part)->unknown;
-}
-
-static bool tokenize_characters(const hs__part *part, const hs__aligned_text *text, hs__span word,
-                                hs__pieces *pieces)
-{
-    const character *self = (const character *)part;
-    const unsigned char *end = text->bytes + word.end;
-    bool ok = true;
-    for (const unsigned char *at = text->bytes + word.start, *next = at; at < end && ok; at = next) {
-        (void)hs_utf8_next(&next);
-        const int32_t id = hs__trie_find(self->entries, (const char *)at, (size_t)(next - at));
-        ok = hs__pieces_put(pieces, id < 0 ? self->unknown : id, text->sources[at - text->bytes]);
-    }
-    return ok;
-}
-
-const hs__part_type hs__character = {.stage = HS__MODEL,
-                                     .name = "Character",
-                                     .size = sizeof(character),
-                                     .configure = configure_character,
-                                     .bind = bind_character,
-                                     .tokenize = tokenize_characters,
-                                     .list = hs__entries_read,
-                                     .unknown = unknown_character};
