@@ -14,30 +14,28 @@
     {.name = name_ ".self.value", .parts = {HS__VALUE}, .crosses = (in_cross)},                              \
     {.name = name_ ".output.dense", .parts = {HS__OUTPUT}, .crosses = (in_cross)},                           \
     {.name = name_ ".output.LayerNorm", .parts = {HS__ATTENTION_NORM}, .crosses = (in_cross)}
-#define FEED(in_cross)                                                                                       \
-    {.name = "intermediate.dense", .parts = {HS__FFN_IN}, .crosses = (in_cross)},                            \
-    {.name = "output.dense", .parts = {HS__FFN_OUT}, .crosses = (in_cross)},                                 \
-    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}, .crosses = (in_cross)}
 
 /* clang-format on */
 
-static const hs__module modules[] = {ATTENTION("attention", false), FEED(false), {0}};
-static const hs__module decoder_modules[] = {
-    ATTENTION("attention", false), ATTENTION("crossattention", true), FEED(true), {0}};
+static const hs__module modules[] = {
+    ATTENTION("attention", false),
+    ATTENTION("crossattention", true),
+    {.name = "intermediate.dense", .parts = {HS__FFN_IN}, .crosses = true},
+    {.name = "output.dense", .parts = {HS__FFN_OUT}, .crosses = true},
+    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}, .crosses = true},
+    {0},
+};
 
-/* clang-format off */
-
-#define LAYOUT(its_modules, its_type)                                                                        \
-    {.word = "embeddings.word_embeddings", .position = "embeddings.position_embeddings", .type = (its_type), \
-     .embedding_norm = "embeddings.LayerNorm", .layer = "encoder.layer.", .below = ".",                      \
-     .layers = (its_modules)}
-
-/* clang-format on */
-
-static const hs__layout layout = LAYOUT(modules, "embeddings.token_type_embeddings"),
-                        decoder_layout = LAYOUT(decoder_modules, "embeddings.token_type_embeddings"),
-                        untyped_layout = LAYOUT(modules, NULL),
-                        untyped_decoder_layout = LAYOUT(decoder_modules, NULL);
+/* The decoder's; that of encoders is BERT's. */
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .position = "embeddings.position_embeddings",
+    .type = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .layer = "encoder.layer.",
+    .below = ".",
+    .layers = modules,
+};
 
 static const hs__predictor_names bert_predictor = {.dense = "decoder.cls.predictions.transform.dense",
                                                    .norm = "decoder.cls.predictions.transform.LayerNorm",
@@ -168,21 +166,19 @@ hs_status hs__stack_take(hs__config *config, bool of_decoder, json_t **keys)
 
 /* clang-format off */
 
-#define PAIR(name, its_layout, its_decoder_layout, decoder_prefix, its_predictor, ...)                       \
+#define PAIR(name, decoder_prefix, its_predictor, ...)                                                       \
     static const hs__family name##_decoder = {                                                               \
         .types = {"encoder-decoder"}, .stack_types = {__VA_ARGS__}, .keys = {&hs__bert_keys},                \
-        .prefixes = {(decoder_prefix)}, .layouts = {&(its_decoder_layout)}, .predictors = {&(its_predictor)},\
+        .prefixes = {(decoder_prefix)}, .layouts = {&layout}, .predictors = {&(its_predictor)},              \
         .configure = configure_##name, .default_positions = 512, .causal = true, .encoder_of_two = true,     \
         .crosses = true};                                                                                    \
     const hs__family hs__family_##name##_pair = {                                                            \
         .types = {"encoder-decoder"}, .stack_types = {__VA_ARGS__}, .keys = {&hs__bert_keys},                \
-        .prefixes = {"encoder."}, .layouts = {&(its_layout)}, .configure = configure_##name,                 \
+        .prefixes = {"encoder."}, .layouts = {&hs__bert_layout}, .configure = configure_##name,              \
         .default_positions = 512, .encoder_of_two = true, .decoder = &name##_decoder}
 
 /* clang-format on */
 
-PAIR(bert, layout, decoder_layout, "decoder.bert.", bert_predictor, "bert");
-PAIR(roberta, layout, decoder_layout, "decoder.roberta.", roberta_predictor, "roberta", "xlm-roberta",
-     "camembert");
-PAIR(generation, untyped_layout, untyped_decoder_layout, "decoder.bert.", generation_predictor,
-     "bert-generation");
+PAIR(bert, "decoder.bert.", bert_predictor, "bert");
+PAIR(roberta, "decoder.roberta.", roberta_predictor, "roberta", "xlm-roberta", "camembert");
+PAIR(generation, "decoder.bert.", generation_predictor, "bert-generation");
