@@ -193,11 +193,10 @@ size_t hs__figure_bytes_max(const hs__analysis_request *analysis, bool is_csv, c
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
     const size_t n = n_tokens + n_keys + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
     const size_t cells = labelled_cells(analysis, shape, n_tokens);
-    const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
     const size_t n_panels = figure_n_panels(analysis),
                  n_labelled = is_map(&analysis->figure) && n_panels > LABELLED_MAX ? 0 : n_panels;
     const size_t label = 6 * analysis->model->entry_bytes + 256; /* escaped, and the element around it */
-    return own + images + 2048 * n_panels + (2 * n * n_labelled + cells) * label;
+    return own + HS__IMAGES_BYTES_MAX + 2048 * n_panels + (2 * n * n_labelled + cells) * label;
 }
 
 /* ---- labels ---- */
@@ -663,10 +662,11 @@ static hs_status write(maker *m, hs__answer_format format, hs_buffer *b, hs_erro
     hs_picture drawing = {0};
     hs_status st =
         m->marks ? hs_token_text_draw(&text, &drawing, err) : hs_figure_draw(&figure, &drawing, err);
+    const atomic_int *cancelled = a->request->cancelled;
     if (!st)
         st = format == HS__SVG   ? hs_picture_svg(&drawing, b, err)
-             : format == HS__PNG ? hs_picture_png(&drawing, (double)m->figure->dpi, b, err)
-                                 : hs_picture_pdf(&drawing, b, err);
+             : format == HS__PNG ? hs_picture_png(&drawing, (double)m->figure->dpi, cancelled, b, err)
+                                 : hs_picture_pdf(&drawing, cancelled, b, err);
     hs_picture_finish(&drawing);
     return st;
 }

@@ -6,12 +6,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #define PROGRAM "rsvg-convert"
 
 enum { SECONDS_MAX = 120 }; /* of processor time */
+enum { LOOK_MS = 50 };      /* between two looks whether the request is cancelled */
 
 /* The points of a page of PDF along a side, and the pixels that the program draws along one. */
 #define PAGE_MAX 14400.0
@@ -88,7 +91,27 @@ static int program_start(char *const *arguments, const int files[FILES], pid_t *
     return failed;
 }
 
-static hs_status program_run(char *const *arguments, const int files[FILES], hs_error *err)
+/* Waits for the program, and ends it if the request is cancelled. */
+static hs_status program_wait(pid_t process, const atomic_int *cancelled, int *ret_status, hs_error *err)
+{
+    const int ended = pidfd_open(process, 0); /* without it the look finds the end */
+    bool stopped = false;
+    pid_t found;
+    while ((found = waitpid(process, ret_status, WNOHANG)) == 0) {
+        if (!stopped && cancelled && atomic_load(cancelled))
+            stopped = kill(process, SIGKILL) == 0;
+        poll(&(struct pollfd){.fd = ended, .events = POLLIN}, 1, LOOK_MS);
+    }
+    const int why = errno;
+    if (ended >= 0)
+        close(ended);
+    if (stopped)
+        return hs_fail(err, HS_CANCELLED, "cancelled");
+    return found > 0 ? HS_OK : hs_fail(err, HS_IO, "cannot wait for " PROGRAM ": %s", strerror(why));
+}
+
+static hs_status program_run(char *const *arguments, const int files[FILES], const atomic_int *cancelled,
+                             hs_error *err)
 {
     pid_t process;
     int status;
@@ -102,9 +125,16 @@ static hs_status program_run(char *const *arguments, const int files[FILES], hs_
         return hs_fail(err, failed == ENOMEM || failed == EAGAIN ? HS_NO_MEMORY : HS_IO,
                        "cannot start " PROGRAM ": %s", strerror(failed));
     prlimit(process, RLIMIT_CPU, &(struct rlimit){SECONDS_MAX, SECONDS_MAX}, NULL);
-    while (waitpid(process, &status, 0) < 0)
-        if (errno != EINTR)
-            return hs_fail(err, HS_IO, "cannot wait for " PROGRAM ": %s", strerror(errno));
+    prlimit(process, RLIMIT_FSIZE, &(struct rlimit){HS__IMAGES_BYTES_MAX, HS__IMAGES_BYTES_MAX}, NULL);
+    const hs_status st = program_wait(process, cancelled, &status, err);
+    if (st)
+        return st;
+    if (lseek(files[OUTPUT], 0, SEEK_END) >= (off_t)HS__IMAGES_BYTES_MAX)
+        return hs_fail(
+            err, HS_TOO_LARGE,
+            "the figure has more than %zu MB as PDF or PNG: choose fewer pixels per inch (dpi), svg, "
+            "or a smaller figure",
+            HS__IMAGES_BYTES_MAX / 1000000);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return HS_OK;
     char why[160] = "";
@@ -112,8 +142,9 @@ static hs_status program_run(char *const *arguments, const int files[FILES], hs_
         why[strcspn(why, "\n")] = '\0';
     return WIFSIGNALED(status)
                ? hs_fail(err, HS_NO_MEMORY,
-                         PROGRAM " was ended by signal %d: memory or time may be short; choose svg, or a "
-                                 "smaller figure",
+                         PROGRAM
+                         " was ended by signal %d: memory, space or time may be short; choose svg, or "
+                         "a smaller figure",
                          WTERMSIG(status))
                : hs_fail(err, HS_IO, PROGRAM " cannot write the figure (%s): choose svg", why);
 }
@@ -130,7 +161,8 @@ static hs_status output_read(int file, hs_buffer *b, hs_error *err)
     return to ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
 }
 
-static hs_status convert(const hs_picture *d, char *const *arguments, hs_buffer *b, hs_error *err)
+static hs_status convert(const hs_picture *d, char *const *arguments, const atomic_int *cancelled,
+                         hs_buffer *b, hs_error *err)
 {
     hs_buffer svg = {0};
     int files[FILES] = {-1, -1, -1};
@@ -139,7 +171,7 @@ static hs_status convert(const hs_picture *d, char *const *arguments, hs_buffer 
         st = files_open(&svg, files, err);
     hs_buffer_finish(&svg);
     if (!st)
-        st = program_run(arguments, files, err);
+        st = program_run(arguments, files, cancelled, err);
     if (!st)
         st = output_read(files[OUTPUT], b, err);
     for (int i = 0; i < FILES; i++)
@@ -148,7 +180,7 @@ static hs_status convert(const hs_picture *d, char *const *arguments, hs_buffer 
     return st;
 }
 
-hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
+hs_status hs_picture_pdf(const hs_picture *d, const atomic_int *cancelled, hs_buffer *b, hs_error *err)
 {
     static char *const arguments[] = {PROGRAM, "--unlimited", "--format=pdf", NULL};
     if (d->width > PAGE_MAX || d->height > PAGE_MAX)
@@ -157,10 +189,11 @@ hs_status hs_picture_pdf(const hs_picture *d, hs_buffer *b, hs_error *err)
             "the figure is %.0f points wide and %.0f tall; a page of PDF is at most %.0f wide and tall. "
             "Choose svg, or a smaller figure: fewer tokens, panels or columns",
             d->width, d->height, PAGE_MAX);
-    return convert(d, arguments, b, err);
+    return convert(d, arguments, cancelled, b, err);
 }
 
-hs_status hs_picture_png(const hs_picture *d, double dpi, hs_buffer *b, hs_error *err)
+hs_status hs_picture_png(const hs_picture *d, double dpi, const atomic_int *cancelled, hs_buffer *b,
+                         hs_error *err)
 {
     const double width = ceil(d->width / 72 * dpi), height = ceil(d->height / 72 * dpi);
     char across[40], down[40];
@@ -172,5 +205,5 @@ hs_status hs_picture_png(const hs_picture *d, double dpi, hs_buffer *b, hs_error
     snprintf(across, sizeof across, "--dpi-x=%g", dpi);
     snprintf(down, sizeof down, "--dpi-y=%g", dpi);
     char *const arguments[] = {PROGRAM, "--unlimited", "--format=png", across, down, NULL};
-    return convert(d, arguments, b, err);
+    return convert(d, arguments, cancelled, b, err);
 }

@@ -6,6 +6,7 @@
 #include "api/formats/json_text.h"
 #include "model/base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,13 +74,18 @@ const char *hs__figure_number(double value, char ret[32]);
 /* Returns the way XML and HTML write a character that means something there; NULL for all others. */
 const char *hs_xml_entity(char c);
 
+#define HS__PNG_PIXELS_MAX   ((size_t)50000000)
+#define HS__IMAGES_BYTES_MAX ((size_t)21 << 20) /* of all images in SVG, and of a whole PDF or PNG */
+
 /* Writes the drawing. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_picture_svg(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
-/* The same by a program that may be missing (HS_UNSUPPORTED) or fail (HS_IO). HS_TOO_LARGE for a page of PDF,
- * or for the pixels of a PNG, of which dpi are an inch. */
-HS_MUST_USE hs_status hs_picture_pdf(const hs_picture *drawing, hs_buffer *buffer, hs_error *err);
-#define HS__PNG_PIXELS_MAX ((size_t)50000000)
-HS_MUST_USE hs_status hs_picture_png(const hs_picture *drawing, double dpi, hs_buffer *buffer, hs_error *err);
+/* The same by a program that may be missing (HS_UNSUPPORTED) or fail (HS_IO). Ends it when *cancelled becomes
+ * non-zero (HS_CANCELLED); cancelled may be NULL. HS_TOO_LARGE for a page of PDF, or for the pixels of a PNG,
+ * of which dpi are an inch. */
+HS_MUST_USE hs_status hs_picture_pdf(const hs_picture *drawing, const atomic_int *cancelled,
+                                     hs_buffer *buffer, hs_error *err);
+HS_MUST_USE hs_status hs_picture_png(const hs_picture *drawing, double dpi, const atomic_int *cancelled,
+                                     hs_buffer *buffer, hs_error *err);
 
 /* ==== the font ==== */
 

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
-from conftest import HEADSCOPE, MINI, slow_if
+from conftest import HEADSCOPE, MINI, post_bytes, slow_if, until
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
 import headscope  # noqa: E402
@@ -554,14 +554,39 @@ def test_a_server_without_that_program_answers_501(start_server):
     assert draw(server, "svg").startswith(b"<svg")
 
 
-def test_a_conversion_that_fails_says_why(tmp_path):
-    program = tmp_path / "rsvg-convert"
-    for body, message in (("echo no letters left >&2; exit 3", "cannot write the figure (no letters left): choose svg"), ("kill -9 $$", "ended by signal 9")):
+@pytest.fixture
+def converter(tmp_path):
+    """converter(body): environment in which rsvg-convert is a shell script with this body."""
+    def make(body):
+        program = tmp_path / "rsvg-convert"
         program.write_text(f"#!/bin/sh\n{body}\n")
         program.chmod(0o755)
-        done = subprocess.run([HEADSCOPE, "plot", "The cat sat.", "-o", tmp_path / "fig.png"], capture_output=True, text=True,
-                              env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-        assert done.returncode == 1 and message in done.stderr and not (tmp_path / "fig.png").exists()
+        return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    return make
+
+
+@pytest.mark.parametrize("code, body, message", [
+    (1, "echo no letters left >&2; exit 3", "cannot write the figure (no letters left): choose svg"),
+    (1, "kill -9 $$", "ended by signal 9"),
+    (2, "exec head -c 50000000 /dev/zero", "more than 22 MB as PDF or PNG: choose fewer pixels per inch"),
+])
+def test_a_conversion_that_fails_says_why(tmp_path, converter, code, body, message):
+    done = subprocess.run([HEADSCOPE, "plot", "The cat sat.", "-o", tmp_path / "fig.png"], capture_output=True, text=True,
+                          env={**os.environ, **converter(body)})
+    assert done.returncode == code and message in done.stderr and not (tmp_path / "fig.png").exists()
+
+
+@pytest.mark.parametrize("format", ["pdf", "png"])
+def test_a_cancelled_request_ends_its_conversion(start_server, tmp_path, converter, format):
+    started = tmp_path / "started"
+    server = start_server("--workers", "1", "--cache", "0", environment=converter(f"echo $$ > {started}.new; mv {started}.new {started}; exec sleep 1000"))
+    client = server.socket()
+    client.sendall(post_bytes({"text": TEXT}, f"/analyze?format={format}"))
+    process = int(until(lambda: started.exists() and started.read_text()))
+    client.close()
+    until(lambda: not Path(f"/proc/{process}").exists())
+    assert draw(server, "svg").startswith(b"<svg")  # the only worker is free again
 
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="needs poppler-utils")

@@ -338,7 +338,7 @@ static hs_status pdf_attempt(const void *data)
     hs__mark where = {.x = 1, .y = 50, .size = 9};
     hs__draw_text(&picture, &where, "text", 99);
     hs__draw_box(&picture, 1, 1, 9, 9, 0, true);
-    const hs_status st = picture.failed ? HS_NO_MEMORY : hs_picture_pdf(&picture, &page, NULL);
+    const hs_status st = picture.failed ? HS_NO_MEMORY : hs_picture_pdf(&picture, NULL, &page, NULL);
     hs_picture_finish(&picture);
     hs_buffer_finish(&page);
     return st;
