@@ -244,7 +244,7 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
 
 test("Text opens with lines of four heads, and a tick for each head of the layer", async ({ watched: page, home }) => {
   await open(page, home, "view=text&layer=1&head=10");
-  const ticks = page.getByRole("group", { name: "Heads whose attention is drawn" }).getByRole("checkbox");
+  const ticks = page.getByRole("toolbar", { name: "Heads whose attention is drawn" }).getByRole("checkbox");
   await expect(ticks).toHaveCount(12);
   await expect(ticks.and(page.locator(":checked"))).toHaveCount(4);
   await expect(page.getByRole("checkbox", { name: "1·10" })).toBeDisabled(); // the head on screen

@@ -170,7 +170,7 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await settled(page);
   expect(requests.filter(maps)).toHaveLength(1); // the head of the shorter text
   expect(await colours(page, ".plate canvas")).toBeGreaterThan(5);
-  await expect(page.getByRole("group", { name: "Zoom" })).toHaveCount(0);
+  await expect(page.getByRole("toolbar", { name: "Zoom" })).toHaveCount(0);
   const { file, bytes } = await saved(page, "CSV");
   expect(file).toContain("head-l1-h2-window");
   expect(bytes.toString().match(/^2090,300,.*/m)?.[0].split(",").slice(0, 4)).toEqual(["2090", "300", expect.any(String), expect.any(String)]);

@@ -2,7 +2,7 @@
 import type { Page } from "@playwright/test";
 import { expect, findings, LONG, open, reload, settled, test, textOptions } from "./viewer";
 
-const steps = (page: Page) => page.getByRole("group", { name: "Windows of the text" });
+const steps = (page: Page) => page.getByRole("toolbar", { name: "Windows of the text" });
 
 interface Answer {
   tokens: string[];

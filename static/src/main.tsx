@@ -28,6 +28,7 @@ import { Glossary, Help, openHelp } from "./ui/help";
 import { Panel } from "./ui/panel";
 import { Parts } from "./ui/sections";
 import { TokenGate } from "./ui/token-gate";
+import { bindToolbars } from "./ui/toolbars";
 import { COMPONENTS, entranceOf } from "./view-table";
 import { Tour } from "./views/overview/tour";
 import "./styles.css";
@@ -150,6 +151,7 @@ document.documentElement.classList.toggle("embedded", embedded);
 watchTheme(app);
 for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => dropFile(e));
 bindKeys(app);
+bindToolbars();
 // The text is analysed without waiting for the first frame or the list of models.
 if (isOfText(app.state.view)) app.overview();
 models()

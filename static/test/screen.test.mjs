@@ -382,12 +382,13 @@ test("left and right arrows follow the direction of the text", () => {
     },
   }));
   globalThis.getComputedStyle = ({ direction }) => ({ direction });
-  const press = (at, key) => {
+  const press = (at, key, altKey = false) => {
     globalThis.document = { activeElement: tokens[at] };
-    return tokens.indexOf(moveFocus({ key, ctrlKey: false, preventDefault() {} }, tokens));
+    return tokens.indexOf(moveFocus({ key, ctrlKey: false, altKey, preventDefault() {} }, tokens));
   };
   assert.deepEqual([press(0, "ArrowLeft"), press(1, "ArrowRight"), press(1, "ArrowDown")], [1, 0, 2]);
   assert.deepEqual([press(2, "ArrowRight"), press(3, "ArrowLeft"), press(3, "Home")], [3, 2, 0]);
+  assert.equal(press(3, "ArrowLeft", true), -1); // the browser goes back
   delete globalThis.document;
   delete globalThis.getComputedStyle;
 });

@@ -3,6 +3,7 @@
 
 // Returns where a key leads among `count` places, row by row; undefined: nowhere, or not by this key.
 export function goalOf(e: KeyboardEvent, at: number, count: number, columns: number, rtl: boolean): number | undefined {
+  if (e.altKey || e.metaKey) return undefined; // the browser's own, such as Alt and Left
   const start = at - (at % columns);
   const whole = e.ctrlKey || columns === 1;
   const left = rtl ? 1 : -1;

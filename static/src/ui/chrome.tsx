@@ -17,12 +17,14 @@ export function TopBar({ menu, onHelp }: { menu: ComponentChildren; onHelp: () =
   const app = useApp();
   return (
     <header class="top" hidden={embedded}>
-      <a class="brand" href="./" aria-label="headscope">
-        <Mark />
-        <span>headscope</span>
-      </a>
-      <Sections />
-      <div class="tools">
+      <div class="joined" role="toolbar" aria-label="Home and sections">
+        <a class="brand" href="./" aria-label="headscope">
+          <Mark />
+          <span>headscope</span>
+        </a>
+        <Sections />
+      </div>
+      <div class="tools" role="toolbar" aria-label="Tools">
         {menu}
         <select
           aria-label="Theme"

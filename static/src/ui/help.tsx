@@ -16,6 +16,11 @@ const KEYS: Record<string, Record<string, string>> = {
     "Ctrl Z": "undo the last step",
     "?": "this list",
   },
+  "Rows of controls": {
+    Tab: "to the next row, or a field in it",
+    "← →  Home End": "along the row",
+    "↑ ↓": "choose another value",
+  },
   Heads: { "← → ↑ ↓": "move through the heads", "Home End": "ends of the row", "↵": "open the head" },
   Maps: {
     "← → ↑ ↓": "move the cross-hair",

@@ -209,41 +209,43 @@ function TextForm({ hidden }: { hidden: boolean }) {
             />
           </Field>
         </Guarded>
-        <button type="submit" class={`primary${waiting ? " waiting" : ""}`} title="Ctrl ↵">
-          Analyse
-        </button>
-        <select
-          aria-label="Examples"
-          class="examples"
-          value=""
-          onChange={(e) => {
-            const example = EXAMPLES[Number(e.currentTarget.value)];
-            if (!example) return;
-            edit({ text: example.text, pair: example.pair ?? "" });
-            analyse();
-          }}
-        >
-          <option value="">Examples…</option>
-          <Options of={EXAMPLES.map(({ name }, n) => [n, name])} />
-        </select>
-        <div class="badged">
-          <Guarded name="model" problem={problem}>
-            <Field label="Model" class="bare">
-              <select
-                id="model"
-                title="Model"
-                value={app.modelName()}
-                onChange={(e) => analyse({ model: e.currentTarget.value, prompt: "" })}
-                {...guardOf("model", problem)}
-              >
-                <Options of={models.map(({ name }) => [name, name])} />
-              </select>
-            </Field>
-          </Guarded>
-          <ModelBadge />
+        <div class="joined" role="toolbar" aria-label="Analysis">
+          <button type="submit" class={`primary${waiting ? " waiting" : ""}`} title="Ctrl ↵">
+            Analyse
+          </button>
+          <select
+            aria-label="Examples"
+            class="examples"
+            value=""
+            onChange={(e) => {
+              const example = EXAMPLES[Number(e.currentTarget.value)];
+              if (!example) return;
+              edit({ text: example.text, pair: example.pair ?? "" });
+              analyse();
+            }}
+          >
+            <option value="">Examples…</option>
+            <Options of={EXAMPLES.map(({ name }, n) => [n, name])} />
+          </select>
+          <div class="badged">
+            <Guarded name="model" problem={problem}>
+              <Field label="Model" class="bare">
+                <select
+                  id="model"
+                  title="Model"
+                  value={app.modelName()}
+                  onChange={(e) => analyse({ model: e.currentTarget.value, prompt: "" })}
+                  {...guardOf("model", problem)}
+                >
+                  <Options of={models.map(({ name }) => [name, name])} />
+                </select>
+              </Field>
+            </Guarded>
+            <ModelBadge />
+          </div>
+          <TextMenu draft={draft} problem={problem} edit={edit} />
+          <DisplayMenu hidden={hidden} />
         </div>
-        <TextMenu draft={draft} problem={problem} edit={edit} />
-        <DisplayMenu hidden={hidden} />
       </div>
       <StackFields draft={draft} problem={problem} edit={edit} analyse={analyse} />
       <PromptSelect value={state.prompt} onChange={(prompt) => analyse({ prompt })} />

@@ -46,11 +46,13 @@ export function Parts() {
     <div class="parts">
       {isOfOneHead(view) && <HeadTitle />}
       <nav aria-label={`Parts of ${section}`}>
-        {partsOf(section).map((part) => (
-          <Button key={part} aria-current={part === view ? "page" : undefined} onClick={() => app.go(part)}>
-            {nameOfView(part)}
-          </Button>
-        ))}
+        <div class="joined" role="toolbar" aria-label={`Parts of ${section}`}>
+          {partsOf(section).map((part) => (
+            <Button key={part} aria-current={part === view ? "page" : undefined} onClick={() => app.go(part)}>
+              {nameOfView(part)}
+            </Button>
+          ))}
+        </div>
       </nav>
       {isOfOneHead(view) && <MainFigures />}
     </div>

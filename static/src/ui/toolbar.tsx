@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { INITIAL, type State } from "../app/state";
+import { nameOfView } from "../app/views";
 import { useApp } from "./context";
 import { Button } from "./controls";
 import { Terms, type Term } from "./explain";
@@ -16,6 +17,7 @@ export function Toolbar(props: {
   const { terms, more, named = "More", rare = [] } = props;
   const app = useApp();
   const { state } = app;
+  const name = nameOfView(state.view);
   const [opened, setOpened] = useState<boolean | null>(null);
   // Draws anew: a view may fit the window below the controls.
   const toggle = (): void => {
@@ -30,7 +32,7 @@ export function Toolbar(props: {
   }, [needed]);
   return (
     <>
-      <div class="toolbar">
+      <div class="toolbar" role="toolbar" aria-label={`Controls of ${name}`}>
         {props.children}
         <div class="ends">
           {more && (
@@ -41,7 +43,11 @@ export function Toolbar(props: {
           <Terms of={terms} />
         </div>
       </div>
-      {more && open && <div class="toolbar">{more}</div>}
+      {more && open && (
+        <div class="toolbar" role="toolbar" aria-label={`More controls of ${name}`}>
+          {more}
+        </div>
+      )}
     </>
   );
 }

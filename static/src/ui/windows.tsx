@@ -50,7 +50,7 @@ export function WindowSteps() {
     </button>
   );
   return (
-    <div class="windows" role="group" aria-label="Windows of the text">
+    <div class="windows" role="toolbar" aria-label="Windows of the text">
       {button(-1, "Previous", "‹", "<")}
       <span role="status">{at < 0 ? `Cut off; it has ${n} windows` : `Window ${at + 1} of ${n}`}</span>
       {button(1, "Next", "›", ">")}

@@ -121,7 +121,7 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
     </Button>
   );
   return (
-    <div class="zoom" role="group" aria-label="Zoom">
+    <div class="zoom" role="toolbar" aria-label="Zoom">
       {button("−", "Zoom out", () => viewport.zoom(1 / ZOOM), zoom.length === 0)}
       {button("+", "Zoom in", () => viewport.zoom(ZOOM))}
       {button("⤢", "Whole map", () => viewport.reset())}

@@ -55,7 +55,7 @@ function stepsOf(app: App): Step[] {
     {
       title: "Choose a text",
       text: "Type a text or take an example, then click Analyse. The model reads it, and every head is shown.",
-      part: ".panel > .input",
+      part: ".panel form > .line:first-child, .panel .file-card",
     },
     {
       title: "See all heads",
@@ -144,7 +144,7 @@ export function Tour({ onLeave }: { onLeave: () => void }) {
           </Button>
         </p>
       )}
-      <div class="submit">
+      <div class="submit" role="toolbar" aria-label="Steps of the tour">
         <Button class="primary" onClick={() => (last ? onLeave() : setAt(at + 1))}>
           {last ? "Done" : "Next"}
         </Button>

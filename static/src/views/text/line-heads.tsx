@@ -83,7 +83,7 @@ export function LineHeads({ heads, shown }: { heads: readonly LineHead[]; shown:
   const set = (next: readonly Selection[]): void =>
     app.set({ beside: next.filter(({ head }) => head !== SUM).map(({ layer, head }) => [layer, head] as const) });
   return (
-    <div class="line-heads" role="group" aria-label="Heads whose attention is drawn">
+    <div class="line-heads" role="toolbar" aria-label="Heads whose attention is drawn">
       <span class="muted">Lines of</span>
       {[...others, ...ofLayer].map((one) => {
         const drawn = heads.find((other) => isSame(other, one));
