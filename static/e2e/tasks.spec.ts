@@ -8,6 +8,8 @@ const of = (model: string, view = "overview") => `view=${view}&model=${model}&te
 const ask = async (request: APIRequestContext, home: string, body: object) =>
   (await request.post(`${home}analyze`, { data: { text: TEXT, ...body } })).json();
 const percent = (p: number): string => (p > 0 && p < 0.0005 ? "<\u00a00.1\u00a0%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}\u00a0%`);
+// As the viewer writes values between 0.0001 and 100.
+const written = (value: number): string => value.toPrecision(3).replace("-", "−");
 const result = (page: Page) => page.getByRole("region", { name: "Result of the model" });
 
 test("the class stands beside the text with its probability, in every view", async ({ watched: page, home, request }) => {
@@ -170,10 +172,30 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await settled(page);
   expect(requests.filter(maps)).toHaveLength(1); // the head of the shorter text
   expect(await colours(page, ".plate canvas")).toBeGreaterThan(5);
-  await expect(page.getByRole("toolbar", { name: "Zoom" })).toHaveCount(0);
+  // Its cell, in the readout, in the table of its row and in the saved window, has the service's values.
+  const exact = await ask(request, home, { model: "causal", text: longer, max_tokens: 2100, layers: [1], heads: [2], digits: 9,
+    outputs: ["sliced_attentions", "sliced_similarities", "summary"], rows: [2090, 2091], columns: [256, 384] });
+  const [attention, similarity] = ["attentions", "similarities"].map((name) => exact[`sliced_${name}`][0][0][0] as number[]);
+  const of = exact.summary[0][0].max_similarity as number;
+  const near = [attention[44]!, similarity[44]!, similarity[44]! / of];
+  await expect(readout(page)).toContainText(near.map((v, k) => `${"ASN"[k]} ${written(v)}`).join("   "));
+  await page.getByText("Pinned row as a table").click();
+  const values = page.getByRole("region", { name: /^Values of the row/ }).getByRole("row");
+  await expect(values).toHaveCount(129);
+  await expect(values.nth(45)).toHaveText(new RegExp(`^300.*${near.map(written).join("").replaceAll(".", "\\.")}$`));
   const { file, bytes } = await saved(page, "CSV");
   expect(file).toContain("head-l1-h2-window");
-  expect(bytes.toString().match(/^2090,300,.*/m)?.[0].split(",").slice(0, 4)).toEqual(["2090", "300", expect.any(String), expect.any(String)]);
+  const cells = bytes.toString().trim().split(/\r?\n/);
+  expect(cells).toHaveLength(1 + 128 * 128);
+  const [, , , , ...row300] = cells.find((line) => line.startsWith("2090,300,"))!.split(",");
+  row300.forEach((value, k) => expect(Number(value)).toBeCloseTo(near[k]!, 5));
+  // It is zoomed; the pooled maps are not. A cell of theirs opens its window as a whole.
+  await page.getByRole("button", { name: "Zoom in" }).click();
+  await expect(page).toHaveURL(/zoom=/);
+  expect((await saved(page, "CSV")).bytes.toString().trim().split(/\r?\n/).length).toBeLessThan(82 * 82);
+  await page.getByRole("application", { name: "Attention map, pooled" }).press("Home");
+  await expect(page).not.toHaveURL(/zoom=/);
+  await expect(page.locator(".plate:visible").last()).toContainText("tokens 1972–2099 by 0–127");
   // Its text has elements for the tokens near the window. Keys reach all, and a chosen one fetches its row.
   await open(page, home, `view=text&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
   await page.locator("[data-t='0']").focus();

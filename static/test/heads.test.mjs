@@ -7,7 +7,8 @@ import { describeCell } from "../src/maps/readout.ts";
 import { LONG, LONG_PAIRS_MOST, mayBeLong, overviewRequest, pairsRequest } from "../src/app/requests.ts";
 import { countAbove, pairsFrom } from "../src/maps/pairs.ts";
 import { countOf } from "../src/views/pairs/pairs.tsx";
-import { cellIn } from "../src/views/head/long-head.tsx";
+import { blocksOf, followed, windowAround, windowHead } from "../src/views/head/parts.ts";
+import { pinnedIn, pinOf, tokenAxisOf } from "../src/maps/axis.ts";
 import { extentOf, smallMapsOf } from "../src/heads/pooled.ts";
 import { profilesOf } from "../src/heads/profiles.ts";
 import { INITIAL } from "../src/app/state.ts";
@@ -434,12 +435,58 @@ test("pairs of a long text are those that the service found, by the threshold", 
   assert.equal(pairsRequest({ ...INITIAL, text: "a" }, 1, 2).max_pairs, LONG_PAIRS_MOST);
 });
 
-test("two tokens have a cell in a pooled map, and in the window that holds both", () => {
-  const pooled = { rows: [0, 5, 10], columns: [0, 5, 10], width: 5 };
-  assert.deepEqual(cellIn(pooled, [12, 4]), [2, 0]);
-  const near = { rows: [8, 9, 10], columns: [0, 1, 2], width: 1 };
-  assert.deepEqual(cellIn(near, [10, 0]), [2, 0]);
-  assert.equal(cellIn(near, [10, 8]), null);
+// Two sentences of three tokens between special ones; tokens 4 and 5 are one word.
+const EIGHT = {
+  ids: [2, 10, 11, 12, 10, 14, 12, 3],
+  tokens: ["[CLS]", "a", "b", ".", "a", "##d", ".", "[SEP]"],
+  types: new Array(8).fill(0),
+  special: [true, ...new Array(6).fill(false), true],
+  offsets: [...Array(8).keys()].map((t) => [t, t + 1]),
+  sentences: [0, 0, 0, 0, 1, 1, 1, 1],
+  words: [null, 0, 1, 2, 3, 3, 4, null],
+  causal: false,
+  generated: [],
+};
+
+test("two tokens have a cell in pooled maps, and in the window that holds both", () => {
+  const blocks = blocksOf(tokenAxisOf(EIGHT), 3);
+  assert.deepEqual(blocks.labels, ["[CLS] 0", ". 3", ". 6"]);
+  assert.deepEqual(blocks.groups.at(-1), [6, 7]);
+  const pooled = { axis: blocks, columns: blocks, part: "pooled", attention: Float32Array.of(0, 0, 0, 0, 0, 0.5), similarity: new Float32Array(9) };
+  assert.deepEqual(pinnedIn(pooled, { pin: [5, 7] }), [1, 2]);
+  assert.deepEqual(pinOf(pooled, [1, 2]), [3, 6]);
+  assert.equal(describeCell(pooled, [1, 2]), "3–5 → 6–7   A 0.500   S 0");
+  assert.deepEqual(windowAround([2090, 300], 2100), [[1972, 2100], [256, 384]]);
+  assert.deepEqual(windowAround([2100, 0], 2100), windowAround([], 2100));
+});
+
+test("a window has the values of its cells, by the tokens of its rows and columns", () => {
+  const cells = (value) => Float32Array.from({ length: 12 }, (_, k) => value(2 + Math.floor(k / 4), 4 + (k % 4)));
+  const parts = { attention: cells((i, j) => i / 10 + j / 100), similarity: cells((i, j) => (i === j ? 0 : i * j)) };
+  const window = (lens, m = 50) => windowHead({ encoding: EIGHT, parts }, [[2, 5], [4, 8]], lens, m);
+  const all = window({ special: true, words: false });
+  assert.equal(describeCell(all, [0, 0]), "b 2 → a 4   A 0.240   S 8.00   N 0.160   distance 2   other sentence");
+  assert.equal(describeCell(all, [2, 0]), "a 4 → a 4   A 0.440   S 0 (diagonal)");
+  assert.match(describeCell(all, [2, 1]), /^a 4 → ##d 5 {3}A 0\.450 {3}S 20\.0 {3}N 0\.400 {3}distance 1 {3}same sentence$/);
+  assert.deepEqual(pinnedIn(all, { pin: [3, 7] }), [1, 3]);
+  assert.equal(pinnedIn(all, { pin: [5, 7] }), null);
+  // Special tokens are hidden, and words merged, as in whole maps: here the window cuts the word of 4 and 5 in its rows.
+  const words = window({ special: false, words: true });
+  assert.deepEqual([words.axis.labels, words.columns.labels], [["b", "."], ["ad", "."]]);
+  assert.equal(describeCell(words, [0, 0]), "b 1 → ad 3   A 0.490   S 9.00   N –   distance 2   other sentence");
+  // No similarity is positive, or the largest is not known.
+  assert.equal(window({ special: true, words: false }, -1).normalized[0], 0);
+  assert.ok(window({ special: true, words: false }, NaN).normalized.every(Number.isNaN));
+});
+
+test("what needs whole maps is not shown of a part", () => {
+  const state = { ...INITIAL, overlay: "regions", weigh: true, space: "residual", diag: "off", lines: true };
+  assert.equal(followed(state, {}), state);
+  const { overlay, weigh, space, diag, lines } = followed(state, { part: "window" });
+  assert.deepEqual([overlay, weigh, space, diag, lines], ["none", false, "head", "off", true]);
+  assert.equal(followed({ ...state, overlay: "pairs" }, { part: "window" }).overlay, "pairs");
+  const pooled = followed({ ...state, overlay: "pairs" }, { part: "pooled" });
+  assert.deepEqual([pooled.overlay, pooled.diag, pooled.lines], ["none", "paper", false]);
 });
 
 test("pooled maps become the bytes of whole ones, by layer and head, and profiles those of the service", () => {

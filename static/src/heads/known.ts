@@ -18,6 +18,18 @@ const withoutFigures = perObject(({ layers, heads }: Answer): Summary[][] =>
   layers.map(() => heads.map(() => ({ ...NO_FIGURES }))),
 );
 
+// The figures that depend on the threshold, before they are counted at a new one.
+const UNCOUNTED: Partial<Summary> = {
+  high_pairs: NaN,
+  repeated_share: null,
+  same_sentence_share: null,
+  repeated_same_sentence_share: null,
+  mean_distance: null,
+  focal_position: null,
+  focal_share: null,
+  longest_overlap: null,
+};
+
 const COMMIT_MS = 250; // the server counts exactly once the slider has rested this long
 
 export class KnownHeads {
@@ -77,8 +89,7 @@ export class KnownHeads {
       const H = overview.heads.length;
       const at = (known: Summary, l: number, h: number): Summary => {
         const counts = levels[l * H + h];
-        const rest = { ...known, longest_overlap: null }; // of another threshold
-        return counts ? { ...rest, ...figuresAt(counts, tau) } : rest;
+        return { ...known, ...UNCOUNTED, ...(counts && figuresAt(counts, tau)) };
       };
       const figures = summary.map((row, l) => row.map((known, h) => at(known, l, h)));
       this.rough = { answer: overview, tau, made, figures };

@@ -31,8 +31,9 @@ export interface Head {
   similarity: Float32Array; // [n][n], diagonal 0
   own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2; known of plain similarities only
   normalized: Float32Array; // [n][n], diagonal 0
-  maximum: number; // m; NaN without pairs
+  maximum: number; // m; NaN without pairs, and if a part's is not known
   exact: boolean; // false: from the overview: attention in steps of 1/255, outputs of half precision
+  part?: "pooled" | "window"; // of a long text's maps; its similarities are [n][m], too
 }
 
 // m: the largest element off the diagonal.
@@ -52,8 +53,25 @@ export function normalize(similarity: ArrayLike<number>, n: number, maximum: num
   return out;
 }
 
+// A copy of a map with these values where an entry meets itself. A part of a map may have such cells anywhere.
+export function withDiagonal(
+  map: Float32Array,
+  axis: Pick<Axis, "positions">,
+  columns: Pick<Axis, "positions" | "n">,
+  value: (row: number) => number,
+): Float32Array {
+  const values = map.slice();
+  const at = new Map(columns.positions.map((position, j) => [position, j]));
+  axis.positions.forEach((position, i) => {
+    const j = at.get(position);
+    if (j !== undefined) values[i * columns.n + j] = value(i);
+  });
+  return values;
+}
+
 // True for a cross head: its rows are of one text, its columns of another.
-export const isRectangular = ({ axis, columns }: Pick<Head, "axis" | "columns">): boolean => axis !== columns;
+export const isRectangular = ({ axis, columns, part }: Pick<Head, "axis" | "columns" | "part">): boolean =>
+  axis !== columns && !part;
 
 // c: column sums divided by their maximum.
 export function columnProfile(attention: ArrayLike<number>, columns: number): Float64Array {

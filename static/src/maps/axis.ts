@@ -46,6 +46,25 @@ export function axisOf(encoding: Encoding, lens: Lens): Axis {
   };
 }
 
+// The axis of some of the entries.
+export function entriesOf(axis: Axis, entries: readonly number[]): Axis {
+  const of = <T>(all: readonly T[]): T[] => entries.map((t) => all[t]!);
+  return {
+    n: entries.length,
+    groups: of(axis.groups),
+    labels: of(axis.labels),
+    unknown: of(axis.unknown),
+    keys: of(axis.keys),
+    sentences: of(axis.sentences),
+    special: of(axis.special),
+    types: of(axis.types),
+    offsets: of(axis.offsets),
+    causal: axis.causal,
+    generated: of(axis.generated),
+    positions: of(axis.positions),
+  };
+}
+
 // An entry for every token.
 export const tokenAxisOf = perObject((encoding: Encoding): Axis => axisOf(encoding, { special: true, words: false }));
 

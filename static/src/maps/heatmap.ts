@@ -12,7 +12,7 @@ export interface HeatmapContent {
   unit?: readonly [high: number, wide: number]; // of a cell, in the viewport's; else 1 × 1
   labels: readonly string[];
   faint: readonly boolean[]; // labels to draw faintly: special tokens
-  columns?: Pick<HeatmapContent, "labels" | "faint">; // if they are others than those of the rows
+  columns?: Pick<HeatmapContent, "labels" | "faint" | "boundaries">; // if they are others than those of the rows
   indices: Uint8Array; // [n][m] colour indices
   lut: Lut;
   middle: number; // the index of the value 0
@@ -263,12 +263,14 @@ export class Heatmap {
       g.globalAlpha = 0.55;
       g.beginPath();
       for (const t of content.boundaries) {
-        const x = Math.round(this.at(t, "x")) - 0.5,
-          y = Math.round(this.at(t, "y")) - 0.5;
-        g.moveTo(x, this.margin);
-        g.lineTo(x, end);
+        const y = Math.round(this.at(t, "y")) - 0.5;
         g.moveTo(this.margin, y);
         g.lineTo(end, y);
+      }
+      for (const t of content.columns?.boundaries ?? []) {
+        const x = Math.round(this.at(t, "x")) - 0.5;
+        g.moveTo(x, this.margin);
+        g.lineTo(x, end);
       }
       g.stroke();
       g.globalAlpha = 1;
