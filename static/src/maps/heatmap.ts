@@ -29,13 +29,10 @@ interface HeatmapEvents {
   pick(cell: Cell): void;
 }
 
-interface Palette {
-  ink: string;
-  muted: string;
-  line: string;
-  accent: string;
-  page: string;
-}
+const COLOURS = ["ink", "muted", "line", "accent", "page"] as const; // of the page
+type Palette = Record<(typeof COLOURS)[number], string>;
+
+type Direction = "x" | "y";
 
 type Cells = Pick<HeatmapContent, "n" | "m" | "unit" | "indices" | "middle">;
 
@@ -70,6 +67,8 @@ function coloured(indices: Uint8Array, width: number, lut: Lut): OffscreenCanvas
   canvas.getContext("2d")!.putImageData(image, 0, 0);
   return canvas;
 }
+
+const fraction = (v: number): number => Math.min(1, Math.max(0, v));
 
 const FONT = '11px "Plex Sans", system-ui, sans-serif';
 const LABEL = 12; // px a label needs across its direction
@@ -133,14 +132,8 @@ export class Heatmap {
   // After a change of theme.
   restyle(): void {
     const style = getComputedStyle(this.element);
-    const read = (name: string): string => style.getPropertyValue(name).trim();
-    this.palette = {
-      ink: read("--ink"),
-      muted: read("--muted"),
-      line: read("--line"),
-      accent: read("--accent"),
-      page: read("--page"),
-    };
+    const colours = COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]);
+    this.palette = Object.fromEntries(colours) as Palette;
     this.draw();
   }
 
@@ -148,19 +141,20 @@ export class Heatmap {
     const size = Math.floor(this.square.clientWidth);
     if (!size) return;
     this.size = size;
-    this.fineness = devicePixelRatio;
     this.margin = Math.round(Math.min(84, Math.max(48, size * 0.16)));
-    for (const canvas of [this.base, this.overlay]) {
-      canvas.width = canvas.height = Math.round(size * this.fineness);
-      canvas.style.width = canvas.style.height = `${size}px`;
-    }
+    for (const { style } of [this.base, this.overlay]) style.width = style.height = `${size}px`;
+    this.sharpen(devicePixelRatio);
     this.draw();
+  }
+
+  private sharpen(fineness: number): void {
+    this.fineness = fineness;
+    for (const canvas of [this.base, this.overlay]) canvas.width = canvas.height = Math.round(this.size * fineness);
   }
 
   // Draws at once, for a picture that is saved.
   private refine(fineness: number): void {
-    this.fineness = fineness;
-    for (const canvas of [this.base, this.overlay]) canvas.width = canvas.height = Math.round(this.size * fineness);
+    this.sharpen(fineness);
     this.drawBase();
     this.drawOverlay();
   }
@@ -172,11 +166,11 @@ export class Heatmap {
     return this.margin + this.plot;
   }
   // The sides of a cell, in the viewport's units and in CSS pixels.
-  private get unit(): Record<"x" | "y", number> {
+  private get unit(): Record<Direction, number> {
     const [y, x] = this.content?.unit ?? [1, 1];
     return { x, y };
   }
-  private get cell(): Record<"x" | "y", number> {
+  private get cell(): Record<Direction, number> {
     const [{ x, y }, of] = [this.unit, this.plot / this.viewport.span];
     return { x: x * of, y: y * of };
   }
@@ -240,7 +234,7 @@ export class Heatmap {
     return coloured(strongest(content, this.viewport, side), side, content.lut);
   }
 
-  private at(index: number, axis: "x" | "y"): number {
+  private at(index: number, axis: Direction): number {
     return this.margin + index * this.cell[axis] - (this.viewport[axis] * this.plot) / this.viewport.span;
   }
 
@@ -295,15 +289,15 @@ export class Heatmap {
     this.note.textContent =
       (most > 1 ? `One token in ${most} is named. ` : "") +
       (this.crowded ? "Each pixel shows the strongest of its cells." : "");
-    const { n, m = n } = content;
-    const each = (axis: "x" | "y", count: number, draw: (t: number) => void): void => {
+    const { n, m } = this.count;
+    const each = (axis: Direction, count: number): void => {
       const [unit, step] = [this.unit[axis], steps[axis]];
       const [from, span] = [Math.floor(this.viewport[axis] / unit), this.viewport.span / unit];
       for (let t = Math.ceil(from / step) * step; t < Math.min(count, from + span); t += step)
-        if (t + 0.5 >= from && t + 0.5 <= from + span) draw(t);
+        if (t + 0.5 >= from && t + 0.5 <= from + span) this.drawLabel(g, content, axis, t, false);
     };
-    each("y", n, (t) => this.rowLabel(g, content, t, false));
-    each("x", m, (t) => this.columnLabel(g, content, t, false));
+    each("y", n);
+    each("x", m);
   }
 
   private fit(g: CanvasRenderingContext2D, text: string): string {
@@ -314,59 +308,45 @@ export class Heatmap {
     return `${text.slice(0, end)}…`;
   }
 
-  private rowLabel(g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean): void {
-    this.drawLabel(g, content, t, strong, () => g.translate(this.margin - 5, this.at(t + 0.5, "y")), "right");
-  }
-
-  private columnLabel(g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean): void {
-    this.drawLabel(
-      g,
-      content.columns ?? content,
-      t,
-      strong,
-      () => {
-        g.translate(this.at(t + 0.5, "x"), this.margin - 5);
-        g.rotate(-Math.PI / 2);
-      },
-      "left",
-    );
-  }
-
-  // A strong label replaces its neighbours, which would otherwise show beneath it.
+  // Rows have their labels along y, columns along x. A strong label replaces its neighbours, which would otherwise show
+  // beneath it.
   private drawLabel(
     g: CanvasRenderingContext2D,
-    content: Pick<HeatmapContent, "labels" | "faint">,
+    content: HeatmapContent,
+    axis: Direction,
     t: number,
     strong: boolean,
-    place: () => void,
-    align: "left" | "right",
   ): void {
+    const { labels, faint } = (axis === "x" && content.columns) || content;
     g.save();
     g.font = strong ? `600 ${FONT}` : FONT;
     g.textBaseline = "middle";
-    g.textAlign = align;
-    place();
-    const text = this.fit(g, content.labels[t] ?? "");
+    g.textAlign = axis === "x" ? "left" : "right";
+    if (axis === "x") {
+      g.translate(this.at(t + 0.5, "x"), this.margin - 5);
+      g.rotate(-Math.PI / 2);
+    } else g.translate(this.margin - 5, this.at(t + 0.5, "y"));
+    const text = this.fit(g, labels[t] ?? "");
     if (strong) {
       const width = g.measureText(text).width;
-      this.clearLabels(g, t, align);
+      this.clearLabels(g, axis, t);
       g.fillStyle = this.palette.ink;
-      g.fillRect(align === "left" ? -3 : -width - 3, -8, width + 6, 16);
+      g.fillRect(axis === "x" ? -3 : -width - 3, -8, width + 6, 16);
     }
-    g.fillStyle = strong ? this.palette.page : content.faint[t] ? this.palette.muted : this.palette.ink;
+    g.fillStyle = strong ? this.palette.page : faint[t] ? this.palette.muted : this.palette.ink;
     g.fillText(text, 0, 0.5);
     g.restore();
   }
 
   // Clears the labels that a strong label of t would cover in part.
-  private clearLabels(g: CanvasRenderingContext2D, t: number, align: "left" | "right"): void {
-    const cell = this.cell[align === "left" ? "x" : "y"],
+  private clearLabels(g: CanvasRenderingContext2D, axis: Direction, t: number): void {
+    const cell = this.cell[axis],
       step = labelStep(cell, LABEL),
       reach = LABEL + 3,
       width = this.margin - 5;
     g.fillStyle = this.palette.page;
     for (let other = Math.ceil((t - reach / cell) / step) * step; (other - t) * cell <= reach; other += step)
-      g.fillRect(align === "left" ? -2 : -width, (other - t) * cell - 7, width + 2, 14);
+      g.fillRect(axis === "x" ? -2 : -width, (other - t) * cell - 7, width + 2, 14);
   }
 
   private drawOverlay(): void {
@@ -374,7 +354,8 @@ export class Heatmap {
     const g = this.begin(this.overlay);
     const content = this.content;
     if (!content) return;
-    const inside = (c: Cell | null): c is Cell => c !== null && c[0] < content.n && c[1] < (content.m ?? content.n);
+    const { n, m } = this.count;
+    const inside = (cell: Cell | null): cell is Cell => cell !== null && cell[0] < n && cell[1] < m;
     if (inside(this.picked)) this.crossHair(g, content, this.picked, 0.55);
     if (inside(this.hovered)) this.crossHair(g, content, this.hovered, 1);
   }
@@ -412,8 +393,8 @@ export class Heatmap {
     const [boxWide, boxHigh] = [Math.max(wide, 5), Math.max(high, 5)];
     g.strokeRect(x - (boxWide - wide) / 2, y - (boxHigh - high) / 2, boxWide, boxHigh);
     g.restore();
-    if (y + high > this.margin && y < this.end) this.rowLabel(g, content, row, true);
-    if (x + wide > this.margin && x < this.end) this.columnLabel(g, content, column, true);
+    if (y + high > this.margin && y < this.end) this.drawLabel(g, content, "y", row, true);
+    if (x + wide > this.margin && x < this.end) this.drawLabel(g, content, "x", column, true);
   }
 
   // Rows and columns.
@@ -503,8 +484,8 @@ export class Heatmap {
 
   private zoomAt(factor: number, clientX: number, clientY: number): void {
     const box = this.overlay.getBoundingClientRect();
-    const part = (v: number): number => Math.min(1, Math.max(0, v / this.plot));
-    this.viewport.zoom(factor, part(clientX - box.left - this.margin), part(clientY - box.top - this.margin));
+    const part = (v: number): number => fraction((v - this.margin) / this.plot);
+    this.viewport.zoom(factor, part(clientX - box.left), part(clientY - box.top));
   }
 
   private key(e: KeyboardEvent): void {
@@ -541,8 +522,8 @@ export class Heatmap {
   private focus(): [number, number] {
     if (!this.picked) return [0.5, 0.5];
     const { x, y, span } = this.viewport;
-    const into = (v: number): number => Math.min(1, Math.max(0, v));
     const { unit } = this;
-    return [into(((this.picked[1] + 0.5) * unit.x - x) / span), into(((this.picked[0] + 0.5) * unit.y - y) / span)];
+    const [row, column] = this.picked;
+    return [fraction(((column + 0.5) * unit.x - x) / span), fraction(((row + 0.5) * unit.y - y) / span)];
   }
 }
