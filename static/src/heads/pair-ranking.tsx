@@ -5,13 +5,13 @@ import { attentionPartRequest, fineAttentionRequest, similarityPartRequest, type
 import type { Axis } from "../maps/analysis";
 import { tokensOf } from "../maps/axis";
 import { lutOf } from "../maps/colour";
-import { linearBar, placesUpTo } from "../maps/linear";
-import { format, maximumOf, sizeOf } from "../maps/scale";
+import { format } from "../maps/scale";
 import { useApp } from "../ui/context";
 import { StatusLine } from "../ui/status";
 import { StateDisclosure, StateSegmented } from "../ui/state-controls";
 import { betweenTokens, chanceOf, writeHalf, type Group, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
+import { linearTint } from "./tint";
 import { isOfHeadSpace } from "../app/measures";
 
 const nameIn = (axis: Axis, t: number): string => `“${axis.labels[t]}” ${axis.positions[t]}`;
@@ -52,9 +52,7 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
   const values = overview.pooled
     ? partsBetween(app, overview, first ?? [], second ?? [])
     : betweenTokens(overview, (l) => fineMaps(app, overview, l), first ?? [], second ?? [], tie);
-  const flat = Float32Array.from(values.flat(), (v) => v ?? 0);
   const signed = tie === "similar";
-  const top = signed ? sizeOf(flat) : maximumOf(flat);
   const [i, j] = pair.map((t) => nameIn(axis, t));
   const labels: Record<PairRelation, string> = {
     to: `Attention of ${i} to ${j}`,
@@ -63,9 +61,7 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
   };
   return {
     name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],
-    values,
-    place: placesUpTo(top, signed),
-    bar: linearBar(labels[tie], lutOf(map, signed ? "signed" : "attention", app.theme), top, signed),
+    ...linearTint(values, labels[tie], lutOf(map, signed ? "signed" : "attention", app.theme), signed),
     write: signed ? format : writeHalf,
     caption: `${labels[tie]}: layers down, heads across`,
     ...(signed ? {} : { chance: chanceOf(overview.encoding.ids.length, (tie === "to" ? second : first) ?? []) }),

@@ -2,8 +2,7 @@
 import type { Changes, Effect } from "../../../build/openapi";
 import type { Theme } from "../app/theme";
 import { lutOf, type MapName } from "../maps/colour";
-import { linearBar, placesUpTo } from "../maps/linear";
-import type { Tint, Values } from "../heads/tint";
+import { linearTint, type Tint, type Values } from "../heads/tint";
 import type { Target } from "./target";
 
 interface About {
@@ -92,9 +91,7 @@ export function tintOf(
   theme: Theme,
   effects: EffectRows | null = null,
 ): HeadTint {
-  const known = values.flat().filter((v) => v !== null);
   const signed = tone === "logprob_change" || tone === "target_change";
-  const top = Math.max(0, ...known.map(Math.abs));
   const quantity = signed
     ? "difference"
     : tone === "attentions"
@@ -103,9 +100,7 @@ export function tintOf(
         ? "figure"
         : "similarity";
   return {
-    values,
-    place: placesUpTo(top, signed),
-    bar: linearBar(TONE_ABOUT[tone].name, lutOf(map, quantity, theme), top, signed),
+    ...linearTint(values, TONE_ABOUT[tone].name, lutOf(map, quantity, theme), signed),
     estimated: (l, h) => effects?.[l]?.[h]?.estimated ?? false,
   };
 }

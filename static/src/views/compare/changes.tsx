@@ -6,13 +6,13 @@ import type { Requested } from "../../app/requests";
 import { attentionChange, similarityChange } from "../../heads/change";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { outputsAt } from "../../heads/outputs";
+import { linearTint } from "../../heads/tint";
 import { headsOf } from "../../heads/heads";
 import { isLong, SHORT_ONLY } from "../../heads/pooled";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
 import { tokensOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
-import { linearBar, placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { StatusLine } from "../../ui/status";
@@ -69,13 +69,10 @@ function useChanges(open: boolean, first: ChangedSide | null, second: ChangedSid
 
 function numbersOf({ state, theme }: App, rows: Rows): HeadNumbers {
   const { map, what, against } = state;
-  const top = Math.max(0, ...rows.flat().map((v) => v ?? 0));
   const label = `Change of ${what}`;
   return {
     name: `${what}_change`,
-    values: rows,
-    place: placesUpTo(top),
-    bar: linearBar(label, lutOf(map, what, theme), top),
+    ...linearTint(rows, label, lutOf(map, what, theme)),
     write: format,
     caption:
       `${label} of each head: norm of the difference over the norm of the first, over the tokens that correspond` +
@@ -92,19 +89,15 @@ export function Changes(props: {
   const app = useApp();
   const { changes, against } = app.state;
   const rows = useChanges(changes, props.first, props.second, props.shared);
-  const numbers = changes && rows.length > 0 ? numbersOf(app, rows) : null;
+  const long = [props.first, props.second].some((side) => isLong(side?.overview));
+  const numbers = changes && !long && rows.length > 0 ? numbersOf(app, rows) : null;
   props.onNumbers(numbers);
   const open = (layer: number, head: number): void =>
     against === "off" ? app.pick(layer, head) : app.set({ layer, head, layer2: layer, head2: head }, true);
-  if ([props.first, props.second].some((side) => isLong(side?.overview)))
-    return (
-      <StateDisclosure field="changes" title="Rank all heads by their change">
-        <p class="muted">{SHORT_ONLY}</p>
-      </StateDisclosure>
-    );
+  const waiting = rows.length < (props.first?.overview.layers.length ?? 1);
   return (
     <StateDisclosure field="changes" title="Rank all heads by their change">
-      {rows.length < (props.first?.overview.layers.length ?? 1) && <StatusLine>Comparing the heads…</StatusLine>}
+      {long ? <p class="muted">{SHORT_ONLY}</p> : waiting && <StatusLine>Comparing the heads…</StatusLine>}
       {numbers && <HeadMap of={numbers} onOpen={open} />}
     </StateDisclosure>
   );

@@ -7,7 +7,7 @@ import { useApp } from "../../ui/context";
 import { Button, Select } from "../../ui/controls";
 import { comparisonAddress, type Compared, type Report, type Run } from "./api";
 import { RunLabels } from "./labels";
-import { FileLink, useAttempt } from "./list";
+import { FileLinks, useAttempt } from "./list";
 import { fileName, nameOfRun } from "./names";
 import { Part } from "./pages";
 import { openInRun, patternNumbers, RunPatterns } from "./patterns";
@@ -49,7 +49,8 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
     also: also.current,
   }));
   const [first] = runs;
-  const open = (layer: number, head: number): void => void (first && openInRun(app, first, report, layer, head));
+  const onOpen = (layer: number, head: number): void => void (first && openInRun(app, first, report, layer, head));
+  const ofRun = first && { run: first, report, page, onOpen };
   const thresholds = commonThresholds(numbers);
   return (
     <div class="run-compare">
@@ -75,19 +76,19 @@ export function RunCompare({ runs, compared, report, page, also }: Props) {
             >
               {title}
             </Button>
-            <Part page={drawn} select={`#figure-${name} .panels > svg:first-child`} onOpen={open} />
+            <Part page={drawn} select={`#figure-${name} .panels > svg:first-child`} onOpen={onOpen} />
           </figure>
         ))}
       </div>
       {figure && (
         <section class="run-figure" aria-label={figure.title}>
           <h3>{figure.title}</h3>
-          <Part page={drawn} select={`#figure-${figure.name} > :not(h2)`} onOpen={open} />
+          <Part page={drawn} select={`#figure-${figure.name} > :not(h2)`} onOpen={onOpen} />
         </section>
       )}
-      {first && <RunLabels run={first} report={report} page={page} />}
-      {first && <RunPruning run={first} report={report} page={page} />}
-      {first && <RunPatterns run={first} report={report} page={page} />}
+      {ofRun && <RunLabels {...ofRun} />}
+      {ofRun && <RunPruning {...ofRun} />}
+      {ofRun && <RunPatterns {...ofRun} />}
     </div>
   );
 }
@@ -125,25 +126,20 @@ function ComparisonLinks({ runs, threshold }: { runs: readonly Run[]; threshold:
   const ids = runs.map(({ id }) => id);
   return (
     <div class="comparison-links">
-      {COMPARISON_FORMATS.map(([format, text]) => (
-        <FileLink
-          key={format}
-          text={text}
-          file={`comparison.${format}`}
-          address={comparisonAddress(ids, format, threshold)}
-          attempt={attempt}
-        />
-      ))}
+      <FileLinks
+        name="comparison"
+        formats={[
+          ["html", "Open the comparison"],
+          ["json", "JSON"],
+          ["csv", "CSV"],
+        ]}
+        addressOf={(format) => comparisonAddress(ids, format, threshold)}
+        attempt={attempt}
+      />
       {failure}
     </div>
   );
 }
-
-const COMPARISON_FORMATS = [
-  ["html", "Open the comparison"],
-  ["json", "JSON"],
-  ["csv", "CSV"],
-] as const;
 
 // All figures of layers and heads, a column for each run.
 function tableOf({ figures, threshold, layers, runs, ...of }: CorpusComparison): (string | number)[][] {

@@ -3,29 +3,27 @@ import type { CorpusLabels, LabelClass } from "../../../../build/openapi";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
+import { linearTint } from "../../heads/tint";
 import { lutOf } from "../../maps/colour";
-import { linearBar, placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Select } from "../../ui/controls";
 import { StateDisclosure } from "../../ui/state-controls";
-import type { Report, Run } from "./api";
+import type { Report } from "./api";
 import { PagePart, type OpenHead } from "./pages";
-import { openInRun } from "./patterns";
+import { valuesOfModel, type OfRun } from "./patterns";
 
 type Labelled = Report & { labels: CorpusLabels; label_effect_sum: number[][][] };
 
 const isLabelled = (report: Report): report is Labelled => "labels" in report;
 
-export function RunLabels({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
-  const app = useApp();
+export function RunLabels({ run, report, page, onOpen }: OfRun) {
   if (!isLabelled(report)) return null;
-  const open = (layer: number, head: number): void => openInRun(app, run, report, layer, head);
   return (
     <StateDisclosure field="runlabels" title={`Labelled texts of ${run.name}`}>
       <div class="labels">
-        <PagePart page={page} select="#labels > :not(h2)" onOpen={open} />
-        <Heads report={report} onOpen={open} />
+        <PagePart page={page} select="#labels > :not(h2)" onOpen={onOpen} />
+        <Heads report={report} onOpen={onOpen} />
       </div>
     </StateDisclosure>
   );
@@ -59,16 +57,10 @@ function Heads({ report, onOpen }: { report: Labelled; onOpen: OpenHead }) {
 // Above 0: the head raises the logit of the label.
 function numbersOf({ state, theme }: App, report: Labelled, of: LabelClass): HeadNumbers {
   const sums = report.label_effect_sum[report.labels.classes.indexOf(of)] ?? [];
-  const values = Array.from({ length: Math.max(...report.layers) + 1 }, (_, layer) => {
-    const row = sums[report.layers.indexOf(layer)];
-    return Array.from({ length: report.heads }, (__, k) => (row ? -(row[k] ?? 0) / of.effect_texts : null));
-  });
-  const top = Math.max(0, ...values.flat().map((value) => Math.abs(value ?? 0)));
+  const values = valuesOfModel(report, (l, head) => -(sums[l]?.[head] ?? 0) / of.effect_texts);
   return {
     name: "label_effect",
-    values,
-    place: placesUpTo(top, true),
-    bar: linearBar("Logit lost", lutOf(state.map, "difference", theme), top, true),
+    ...linearTint(values, "Logit lost", lutOf(state.map, "difference", theme), true),
     write: format,
     caption: `Logit of “${escapeBidi(of.label)}” that is lost without a head: mean over ${of.effect_texts} texts of the label`,
   };

@@ -144,25 +144,38 @@ const Progress = ({ run, label }: { run: Run; label: string }) =>
     <progress key="unknown" aria-label={label} />
   );
 
-const FORMATS = [
-  ["html", "Open the report"],
-  ["json", "JSON"],
-  ["npz", "npz"],
-] as const;
+const ReportLinks = ({ run, attempt }: { run: Run; attempt: Attempt }) => (
+  <FileLinks
+    name={nameOfRun(run)}
+    formats={[
+      ["html", "Open the report"],
+      ["json", "JSON"],
+      ["npz", "npz"],
+    ]}
+    addressOf={(format) => reportAddress(run.id, format)}
+    attempt={attempt}
+  />
+);
 
-const ReportLinks = ({ run, attempt }: { run: Run; attempt: Attempt }) =>
-  FORMATS.map(([format, text]) => (
+// The same of the server in several formats, a link each.
+export const FileLinks = <Format extends string>(props: {
+  name: string; // of the files
+  formats: readonly (readonly [format: Format, text: string])[];
+  addressOf: (format: Format) => string;
+  attempt: Attempt;
+}) =>
+  props.formats.map(([format, text]) => (
     <FileLink
       key={format}
       text={text}
-      file={`${nameOfRun(run)}.${format}`}
-      address={reportAddress(run.id, format)}
-      attempt={attempt}
+      file={`${props.name}.${format}`}
+      address={props.addressOf(format)}
+      attempt={props.attempt}
     />
   ));
 
 // Pages are opened, other files saved. A link cannot carry a token: then the file is fetched and saved.
-export function FileLink(props: { text: string; file: string; address: string; attempt: Attempt }) {
+function FileLink(props: { text: string; file: string; address: string; attempt: Attempt }) {
   const { text, file, address, attempt } = props;
   const fetchIt = async (): Promise<void> => save(await fetchFile(address), file);
   if (token())

@@ -3,16 +3,24 @@ import type { App } from "../../app/app";
 import { FIGURES } from "../../heads/figures";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { isLifted } from "../../heads/patterns";
+import { linearTint, type Values } from "../../heads/tint";
 import { lutOf } from "../../maps/colour";
 import type { Bar } from "../../maps/colour-bar";
-import { linearBar, placesUpTo } from "../../maps/linear";
-import { format, maximumOf, percent } from "../../maps/scale";
+import { format, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Field, Input, Select } from "../../ui/controls";
 import { StateDisclosure } from "../../ui/state-controls";
 import type { Report, Run } from "./api";
-import { PagePart } from "./pages";
+import { PagePart, type OpenHead } from "./pages";
 import { RUN_PATTERN_NAMES, RUN_PATTERNS, type RunPattern as Pattern } from "./state";
+
+// A run, and what is known of it.
+export interface OfRun {
+  run: Run;
+  report: Report;
+  page: Document | null; // the report as the server drew it; null: on its way
+  onOpen: OpenHead;
+}
 
 // The report's names of its arrays [l][h]: fractions of each query's attention, entropy in nats.
 const ARRAYS = {
@@ -79,25 +87,26 @@ export function runHeads(report: Profiled): Head[] {
   );
 }
 
+// A number for every head of the model's layers, up to the last that the run counted; null in layers that it left out.
+export const valuesOfModel = ({ layers, heads }: Report, valueOf: (l: number, head: number) => number | null): Values =>
+  Array.from({ length: Math.max(...layers) + 1 }, (_, layer) => {
+    const l = layers.indexOf(layer);
+    return Array.from({ length: heads }, (__, head) => (l < 0 ? null : valueOf(l, head)));
+  });
+
 // The numbers of all heads, while they are shown.
 export function patternNumbers(app: App, report: Report): HeadNumbers | null {
   const { state, theme } = app;
   const column = columnOf(app, report);
   if (!state.runheads || !column) return null;
-  const heads = runHeads(report);
-  const values = Array.from({ length: Math.max(...report.layers) + 1 }, (_, layer) =>
-    Array.from(
-      { length: report.heads },
-      (_, k) => heads.find((one) => one.layer === layer && one.head === k)?.values[column] ?? null,
-    ),
-  );
-  const top = maximumOf(Float32Array.from(heads, (head) => head.values[column]));
+  const profiled: Profiled = report;
+  const values = valuesOfModel(report, (l, head) => profiled[ARRAYS[column]]?.[l]?.[head] ?? null);
   const label = column === "broad" ? "Entropy of attention, nats" : FIGURES[column].name;
+  const { top, bar, ...tint } = linearTint(values, label, lutOf(state.map, "attention", theme));
   return {
     name: ARRAYS[column],
-    values,
-    place: placesUpTo(top),
-    bar: { ...linearBar(label, lutOf(state.map, "attention", theme), top), ...(column !== "broad" && inPercent(top)) },
+    ...tint,
+    bar: { ...bar, ...(column !== "broad" && inPercent(top)) },
     write: column === "broad" ? format : percent,
     caption: `${label}: mean over the texts of the run; layers down, heads across`,
   };
@@ -110,14 +119,13 @@ export function openInRun(app: App, { model }: Run, report: Report, layer: numbe
   app.go("head", { layer, head, pin: [], model: name, stack: report.provenance.options.stack ?? "encoder" });
 }
 
-export function RunPatterns({ run, report, page }: { run: Run; report: Report; page: Document | null }) {
+export function RunPatterns({ run, report, page, onOpen }: OfRun) {
   const app = useApp();
   const { runseek } = app.state;
   const column = columnOf(app, report);
   if (!column) return null;
   const crosses = report.provenance.options.stack === "cross";
   const numbers = patternNumbers(app, report);
-  const open = (layer: number, head: number): void => openInRun(app, run, report, layer, head);
   return (
     <StateDisclosure field="runheads" title={`Patterns of all heads over the texts of ${run.name}`}>
       <div class="toolbar">
@@ -144,8 +152,8 @@ export function RunPatterns({ run, report, page }: { run: Run; report: Report; p
           token or the same sentence.
         </p>
       )}
-      {numbers && <HeadMap of={numbers} onOpen={open} />}
-      <PagePart page={page} select="#profiles > p, #profiles .wide" onOpen={open} sought={runseek} />
+      {numbers && <HeadMap of={numbers} onOpen={onOpen} />}
+      <PagePart page={page} select="#profiles > p, #profiles .wide" onOpen={onOpen} sought={runseek} />
     </StateDisclosure>
   );
 }
