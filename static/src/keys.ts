@@ -23,19 +23,12 @@ export function bindKeys(app: App): void {
     else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.go("overview");
     else if (e.key === "?") openHelp();
     else if (e.key === "o" && !embedded) openFiles();
-    else if (e.key === "/" && !embedded) focusText();
+    else if (e.key === "/" && !embedded) document.getElementById("text")?.focus();
     else if ("[]{}".includes(e.key)) step(app, e.key);
     else if ("<>".includes(e.key) && !embedded) toWindow(app, e.key === ">" ? 1 : -1);
     else return;
     e.preventDefault();
   });
-}
-
-function focusText(): void {
-  const panel = document.querySelector<HTMLDetailsElement>(".panel");
-  if (!panel) return;
-  panel.open = true;
-  panel.querySelector<HTMLElement>("#text")?.focus();
 }
 
 // To the head or layer before or after.

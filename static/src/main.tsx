@@ -141,7 +141,7 @@ function dropFile(e: DragEvent): void {
   if (e.defaultPrevented || !e.dataTransfer?.types.includes("Files")) return;
   e.preventDefault();
   e.dataTransfer.dropEffect = "copy";
-  if (e.type === "drop" && !takeDropped(app, e))
+  if (e.type === "drop" && !takeDropped(e))
     app.announce("Attention arrays (.npz, .safetensors) can be dropped here, a file of texts in Corpus", true);
 }
 

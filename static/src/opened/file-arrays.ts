@@ -10,7 +10,7 @@ export interface FileArrays {
   strings: ReadonlyMap<string, readonly string[]>;
 }
 
-export const BYTES_MAX = 2 ** 30; // of a file, and of what is unpacked from it
+const BYTES_MAX = 2 ** 30; // of a file, and of what is unpacked from it
 const ENTRIES_MAX = 1000;
 const HEADER_MAX = 65536; // of one array
 

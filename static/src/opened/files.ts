@@ -61,9 +61,6 @@ const FRESH = { sha: "", center: false, layer: -1, head: 0, beside: [], seek: ""
 
 // Reads the file and shows it. Throws an error in words if it cannot be shown.
 export async function openFile(app: App, file: File): Promise<void> {
-  const { BYTES_MAX } = await import("./file-arrays");
-  if (file.size > BYTES_MAX)
-    throw new Error("The file is larger than 1 GiB. Save fewer layers, or the maps as float16.");
   const name = file.name.slice(-NAME_MAX);
   const model = fileModel(name);
   const { layers, heads } = keep(model, await read(name, file));

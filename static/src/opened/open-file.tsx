@@ -1,11 +1,12 @@
 // Opens a file of attention arrays: a dialog with the file chooser, and files dropped on the page. While one is open, a
 // card stands in the place of the text.
 import { useState } from "preact/hooks";
-import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { fileName } from "../app/sources";
 import { useApp } from "../ui/context";
-import { Button, closeDialog, Dialog, Field, openDialog } from "../ui/controls";
+import { Button, Field } from "../ui/controls";
+import { closeDialog, Dialog, openDialog } from "../ui/dialog";
+import { Notice } from "../ui/status";
 import { nameOfView } from "../app/views";
 import { capital } from "../app/words";
 import { closeFile, isOpenable, missingOf, openedIn, openFile } from "./files";
@@ -15,7 +16,7 @@ const ID = "open-file";
 
 export const openFiles = (): void => openDialog(ID);
 
-let tell: (app: App, file: File) => Promise<void> = async () => {}; // of the dialog, which also shows what went wrong
+let take: (file: File | undefined) => Promise<void> = async () => {}; // of the dialog, which also shows what went wrong
 
 const RECIPE = `np.savez("attentions.npz",
   tokens=tokenizer.convert_ids_to_tokens(inputs.input_ids[0]),
@@ -25,7 +26,7 @@ export function OpenDialog() {
   const app = useApp();
   const [reading, setReading] = useState("");
   const [problem, setProblem] = useState("");
-  const take = async (file: File | undefined): Promise<void> => {
+  take = async (file) => {
     if (!file) return;
     setProblem("");
     setReading(file.name);
@@ -39,7 +40,6 @@ export function OpenDialog() {
       setReading("");
     }
   };
-  tell = (_, file) => take(file);
   return (
     <Dialog id={ID} label="Open a file" class="opening" onClose={() => setProblem("")}>
       <p>
@@ -82,10 +82,10 @@ export const OpenButton = () => (
 );
 
 // Opens a file that is dropped outside of a form that takes one. Returns false if it is none of arrays.
-export function takeDropped(app: App, e: DragEvent): boolean {
+export function takeDropped(e: DragEvent): boolean {
   const file = e.dataTransfer?.files[0];
   if (!file || !isOpenable(file)) return false;
-  void tell(app, file);
+  void take(file);
   return true;
 }
 
@@ -124,13 +124,12 @@ export function NotOfFile() {
   const app = useApp();
   return (
     <section class="view" aria-label={nameOfView(app.state.view)}>
-      <div class="notice" role="status">
-        <h2>Not in the file</h2>
+      <Notice title="Not in the file">
         <p>{missingOf(app.state)}</p>
         <Button class="primary" onClick={() => closeFile(app)}>
           Back to the model
         </Button>
-      </div>
+      </Notice>
     </section>
   );
 }

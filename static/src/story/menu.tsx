@@ -6,6 +6,7 @@ import { notedIn, stackNote } from "../app/stacks";
 import { formatState, parseState } from "../app/state";
 import { titleOf } from "../app/selection";
 import { isOfOneHead, isOfText, nameOfView } from "../app/views";
+import { counted } from "../app/words";
 import { save } from "../saving/files";
 import { offered } from "../saving/offer";
 import { useApp } from "../ui/context";
@@ -14,8 +15,6 @@ import { Button } from "../ui/controls";
 import { pageOf, storyIn } from "./page";
 import { Presentation } from "./present";
 import { notesOn, type Note, type Step, storyOf } from "./story";
-
-const counted = (n: number, one: string): string => `${n} ${one}${n === 1 ? "" : "s"}`;
 
 // The place that a step is about, in words: the view, its head and its cell.
 function placeOf(app: App): string {

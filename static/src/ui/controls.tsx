@@ -4,20 +4,22 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../app/fields";
 import { Explained, type Term } from "./explain";
 
+interface Labelled {
+  label: string;
+  title?: string;
+  help?: Term; // none: explained beside it
+}
+
 let groups = 0; // useId() repeats itself among trees that are drawn again from their root
 
 // Exclusive choices side by side, as radio buttons so that arrows and screen readers work.
-export function Segmented<T extends string>(props: {
-  label: string;
-  value: T;
-  choices: readonly Choice<T>[];
-  onChange: (value: T) => void;
-  help?: Term; // none: explained beside it
-}) {
+export function Segmented<T extends string>(
+  props: Labelled & { value: T; choices: readonly Choice<T>[]; onChange: (value: T) => void },
+) {
   const [name] = useState(() => `choice-${groups++}`);
   return (
     <Explained term={props.help}>
-      <fieldset class="segmented">
+      <fieldset class="segmented" title={props.title}>
         <legend>{props.label}</legend>
         <div>
           {props.choices.map(({ value, label, title }) => (
@@ -38,13 +40,7 @@ export function Segmented<T extends string>(props: {
   );
 }
 
-export function Field(props: {
-  label: string;
-  children: ComponentChildren;
-  class?: string;
-  title?: string;
-  help?: Term; // none: explained beside it
-}) {
+export function Field(props: Labelled & { children: ComponentChildren; class?: string }) {
   return (
     <Explained term={props.help}>
       <label class={`field ${props.class ?? ""}`} title={props.title}>
@@ -55,22 +51,20 @@ export function Field(props: {
   );
 }
 
-export function Select<T extends string | number>(props: {
-  label: string;
-  value: T;
-  options: readonly (readonly [value: T, name: string])[];
-  onChange: (value: T) => void;
-  title?: string;
-  id?: string;
-  help?: Term; // none: explained beside it
-}) {
+export function Select<T extends string | number>(
+  props: Labelled & {
+    value: T;
+    options: readonly (readonly [value: T, name: string])[];
+    onChange: (value: T) => void;
+  },
+) {
   const choose = (at: number): void => {
     const option = props.options[at];
     if (option) props.onChange(option[0]);
   };
   return (
     <Field label={props.label} title={props.title} help={props.help}>
-      <select id={props.id} value={props.value} onChange={(e) => choose(e.currentTarget.selectedIndex)}>
+      <select value={props.value} onChange={(e) => choose(e.currentTarget.selectedIndex)}>
         <Options of={props.options} />
       </select>
     </Field>
@@ -84,13 +78,7 @@ export const Options = ({ of }: { of: readonly (readonly [value: string | number
     </option>
   ));
 
-export function Toggle(props: {
-  label: string;
-  title?: string;
-  on: boolean;
-  onChange: (on: boolean) => void;
-  help?: Term; // none: explained beside it
-}) {
+export function Toggle(props: Labelled & { on: boolean; onChange: (on: boolean) => void }) {
   return (
     <Explained term={props.help}>
       <label class="toggle" title={props.title}>
@@ -108,13 +96,7 @@ export const Button = (props: ButtonHTMLAttributes<HTMLButtonElement>) => <butto
 export const isSubmit = (e: KeyboardEvent): boolean => e.key === "Enter" && (e.ctrlKey || e.metaKey);
 
 // A slider from 0.05 to 1 with its value beside its name.
-export function Slider(props: {
-  label: string;
-  title?: string;
-  value: number;
-  onChange: (value: number) => void;
-  help?: Term; // none: explained beside it
-}) {
+export function Slider(props: Labelled & { value: number; onChange: (value: number) => void }) {
   return (
     <Explained term={props.help}>
       <label class="slider" title={props.title}>
@@ -193,45 +175,6 @@ export interface Fact {
   title?: string;
   help?: Term;
 }
-
-const dialogIn = (id: string) => document.getElementById(id) as HTMLDialogElement | null;
-
-export function openDialog(id: string): void {
-  const dialog = dialogIn(id);
-  if (dialog && !dialog.open) dialog.showModal();
-}
-export const closeDialog = (id: string): void => dialogIn(id)?.close();
-
-function isBeside({ target, clientX: x, clientY: y }: MouseEvent, dialog: Element): boolean {
-  const { left, right, top, bottom } = dialog.getBoundingClientRect();
-  return target === dialog && (x < left || x > right || y < top || y > bottom);
-}
-
-// A dialog that is opened by its name, with a button that closes it. A click beside it does, too.
-export const Dialog = (props: {
-  id: string;
-  label: string;
-  title?: string; // else its label
-  class?: string;
-  onClose?: () => void;
-  children: ComponentChildren;
-}) => (
-  <dialog
-    class={`help ${props.class ?? ""}`}
-    id={props.id}
-    aria-label={props.label}
-    onClose={props.onClose}
-    onClick={(e) => isBeside(e, e.currentTarget) && e.currentTarget.close()}
-  >
-    <form method="dialog">
-      <h2>{props.title ?? props.label}</h2>
-      <button class="icon" aria-label="Close">
-        ×
-      </button>
-    </form>
-    {props.children}
-  </dialog>
-);
 
 // A part below a view that is made once it is opened.
 export function Alternative({ title, children }: { title: string; children: ComponentChildren }) {

@@ -1,6 +1,7 @@
 // Explanations of the method's terms: behind a "?" at each control, and all together in the glossary.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { openDialog } from "./dialog";
 import { aboutOf, SIDE, type Term } from "./terms";
 
 export type { Term };
@@ -80,6 +81,5 @@ export const GLOSSARY = "glossary";
 
 export function openGlossary(): void {
   document.querySelector<HTMLElement>(".explain-sheet:popover-open")?.hidePopover();
-  const dialog = document.getElementById(GLOSSARY) as HTMLDialogElement | null;
-  if (dialog && !dialog.open) dialog.showModal();
+  openDialog(GLOSSARY);
 }

@@ -1,5 +1,6 @@
 // A dialog with the keys; "?" opens it.
-import { Button, closeDialog, Dialog, openDialog } from "./controls";
+import { Button } from "./controls";
+import { closeDialog, Dialog, openDialog } from "./dialog";
 import { Explanation, GLOSSARY, openGlossary } from "./explain";
 import { aboutOf, TERMS } from "./terms";
 import { keepToken, token } from "../app/token";

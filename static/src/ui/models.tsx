@@ -4,8 +4,9 @@ import type { Model } from "../../../build/openapi";
 import { asProblem, cancelPull, fetchModel, isUnderWay, lastPull, models, removeModel, type Pull } from "../app/api";
 import { escapeBidi } from "../app/bidi";
 import { useApp } from "./context";
-import { Button, Dialog, Field, openDialog } from "./controls";
-import { capital } from "../app/words";
+import { Button, Field } from "./controls";
+import { Dialog, openDialog } from "./dialog";
+import { capital, megabytes } from "../app/words";
 
 const ID = "models";
 const POLL_MS = 400;
@@ -134,7 +135,6 @@ function Models() {
 }
 
 function PullProgress({ pull, onCancel }: { pull: Pull; onCancel: () => void }) {
-  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
   const { state, name, model, file, file_bytes, file_bytes_done, error } = pull;
   return (
     <div class="pull" role="status">

@@ -4,6 +4,7 @@ import type { Problem } from "../app/api";
 import type { App } from "../app/app";
 import type { Entry } from "../app/cache";
 import { canRetry, fieldOf, inWords } from "../app/problems";
+import { megabytes } from "../app/words";
 import { useApp } from "./context";
 import { Button } from "./controls";
 
@@ -18,11 +19,11 @@ export function statusOf(app: App, entry: Entry<unknown> | null | undefined, sho
     </Button>
   );
   if (entry.status === "loading") return shown ? null : progressOf(app, entry);
-  if (entry.status === "cancelled") return <Notice title="">Cancelled. {again}</Notice>;
+  if (entry.status === "cancelled") return <Notice>Cancelled. {again}</Notice>;
   return entry.problem && problemNotice(entry.problem, again, entry.problem === app.overview().problem);
 }
 
-export function Notice(props: { title: string; children: ComponentChildren }) {
+export function Notice(props: { title?: string; children: ComponentChildren }) {
   return (
     <div class="notice" role="status">
       {props.title && <h2>{props.title}</h2>}
@@ -79,7 +80,6 @@ function progressOf(app: App, { progress, started, cancel }: Entry<unknown>): VN
   const { received, total } = progress;
   const waited = performance.now() - started;
   if (waited < PATIENCE_MS) setTimeout(app.draw, PATIENCE_MS - waited + 10);
-  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
   return (
     <div class={`notice progress${waited < PATIENCE_MS ? " early" : ""}`} role="status">
       <p>{total ? `Receiving ${megabytes(received)} of ${megabytes(total)} MB` : "Computing the heads…"}</p>

@@ -109,9 +109,9 @@ function MissingRuns({ done }: { done: readonly Run[] }) {
   );
   if (!missing.length) return null;
   return (
-    <div class="notice" role="status">
+    <Notice>
       {missing.map((id) => `The address names the run ${id}, which is not among the finished ones here.`).join(" ")}
-    </div>
+    </Notice>
   );
 }
 

@@ -5,6 +5,7 @@ import { asProblem } from "../../app/api";
 import { embedded } from "../../app/embed";
 import { hasDecoder } from "../../app/stacks";
 import { token } from "../../app/token";
+import { counted } from "../../app/words";
 import { save } from "../../saving/files";
 import { PrecisionBadge } from "../../ui/precision";
 import { cancelRun, deleteRun, fetchFile, isActive, reportAddress, type Run } from "./api";
@@ -23,8 +24,6 @@ const STATES: Record<Run["state"], string> = {
 const hasReport = ({ state, texts_done }: Run): boolean =>
   state === "done" || (state === "cancelled" && texts_done > 0);
 
-const count = (n: number, one: string): string => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
-
 export function duration(seconds: number): string {
   if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
   const minutes = Math.round(seconds / 60);
@@ -42,7 +41,7 @@ export function progressOf(run: Run): string {
   return [
     run.model ?? "",
     stackOf(run),
-    isActive(run) && total ? `${done.toLocaleString("en")} of ${count(total, "text")}` : count(done, "text"),
+    isActive(run) && total ? `${done.toLocaleString("en")} of ${counted(total, "text")}` : counted(done, "text"),
     running && rate ? `${rate.toFixed(rate < 10 ? 1 : 0)} texts/s` : "",
     running && typeof left === "number" ? `${duration(left)} left` : "",
   ]
@@ -55,7 +54,7 @@ const BAD_SHOWN = 12;
 // The lines that were left out. A list of runs has their number only; a run's own page has them all.
 function badLines({ bad_lines: bad = [], bad_lines_total: total = bad.length }: Run): string {
   const some = bad.slice(0, BAD_SHOWN).join(", ");
-  return `Left out ${count(total, "line")}${some && `: ${some}`}${some && total > BAD_SHOWN ? ", …" : ""}`;
+  return `Left out ${counted(total, "line")}${some && `: ${some}`}${some && total > BAD_SHOWN ? ", …" : ""}`;
 }
 
 type Attempt = (act: () => Promise<void>) => void;

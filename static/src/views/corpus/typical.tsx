@@ -16,7 +16,7 @@ import { format, percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import type { Exportable } from "../../saving/export";
 import { useApp } from "../../ui/context";
-import { StatusLine } from "../../ui/status";
+import { Notice, StatusLine } from "../../ui/status";
 import { Button, Select } from "../../ui/controls";
 import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
@@ -165,11 +165,11 @@ function Multiples({ run, report, onSaved }: Props) {
         {bar && <ColourBar label={label} {...bar} />}
       </div>
       {problem && (
-        <p class="notice" role="status">
+        <Notice>
           {problem.status === 404
             ? "This run keeps no texts. Start a run with “Typical texts a head” above 0."
             : problem.message}
-        </p>
+        </Notice>
       )}
       {!problem && !examples && <StatusLine>Asking for the texts…</StatusLine>}
       {examples && (

@@ -23,7 +23,7 @@ import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { LevelColumns } from "../../ui/levels";
 import { StateDisclosure } from "../../ui/state-controls";
-import { statusOf } from "../../ui/status";
+import { Notice, statusOf } from "../../ui/status";
 import { rowsOf, type Effects } from "../../passes/effects";
 import { mostOf, placeOf } from "../../passes/outcome";
 import type { Target } from "../../passes/target";
@@ -150,11 +150,7 @@ function PatchMap({ field, title, request, axis, refusal }: PatchMapProps) {
   const map = entry?.answer?.patch_map;
   return (
     <StateDisclosure field={field} title={title}>
-      {refusal && (
-        <p class="notice" role="status">
-          {refusal}
-        </p>
-      )}
+      {refusal && <Notice>{refusal}</Notice>}
       {entry && !map && statusOf(app, entry)}
       {map && <PatchTable map={map} axis={axis} label={title} />}
     </StateDisclosure>

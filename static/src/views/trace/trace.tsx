@@ -17,7 +17,7 @@ import { useExport } from "../../saving/offer";
 import { useApp } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
 import { useResize } from "../../ui/resize";
-import { LayersProgress, StatusLine, statusOf } from "../../ui/status";
+import { LayersProgress, Notice, StatusLine, statusOf } from "../../ui/status";
 import { Toolbar } from "../../ui/toolbar";
 import { inShort, taskOf } from "../../ui/task-result";
 import { change, inWords, release, same, toggled, type Edit } from "../../passes/interventions";
@@ -153,17 +153,11 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         tint={null}
         onChoose={app.trace}
       />
-      {sought && "refusal" in sought && (
-        <p class="notice" role="status">
-          {sought.refusal}
-        </p>
-      )}
+      {sought && "refusal" in sought && <Notice>{sought.refusal}</Notice>}
       {sought && "waiting" in sought && statusOf(app, sought.waiting)}
       {patching && <PatchNote of={patching} />}
       {patching && routes?.length === 0 && (
-        <p class="notice" role="status">
-          Both texts give the same result here, so there is nothing to restore.
-        </p>
+        <Notice>Both texts give the same result here, so there is nothing to restore.</Notice>
       )}
       <div class="trace-body">
         {routes && drawing ? (
