@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { formatEdits, inWords, parseEdits, requestOf, toggled, toggledLayer } from "../src/passes/interventions.ts";
-import { guessesOf } from "../src/passes/guesses.ts";
+import { guessesOf } from "../src/ui/likeliest";
 import "../src/fields.ts";
 import { formatState, INITIAL, parseState } from "../src/app/state.ts";
 

@@ -2,10 +2,9 @@
 import type { Prediction } from "../../../build/openapi";
 import { escapeBidi } from "../app/bidi";
 import { format, percent } from "../maps/scale";
-import { BarTable } from "../ui/bars";
+import { LikeliestTokens } from "../ui/likeliest";
 import { predictsNext, type Answer } from "../app/answer";
 import { placeOf, type Outcome } from "./outcome";
-import { guessesOf, type Place } from "./guesses";
 import { Button } from "../ui/controls";
 
 // The predictions of both sides, `most` of them at most.
@@ -37,22 +36,6 @@ function PredictionCard(props: {
   onTrace: (() => void) | undefined;
 }) {
   const { place, causal, before, after } = props;
-  const bar = (found: Place | null, side: Prediction) => ({
-    size: found?.probability ?? 0,
-    written: found ? (
-      <>
-        {percent(found.probability)} <small>{found.rank}</small>
-      </>
-    ) : (
-      below(side)
-    ),
-  });
-  const rows = guessesOf(before, after).map((guess) => ({
-    key: guess.id,
-    name: escapeBidi(guess.token),
-    before: bar(guess.before, before),
-    after: after && bar(guess.after, after),
-  }));
   return (
     <section class="card prediction" aria-label={`Predictions: ${place}`}>
       <h2>{place}</h2>
@@ -64,11 +47,11 @@ function PredictionCard(props: {
           </Button>
         )}
       </p>
-      <BarTable
+      <LikeliestTokens
         caption={`Predictions: ${place}`}
         head={causal ? "Next token" : "Token"}
-        what="Probability"
-        rows={rows}
+        before={before}
+        after={after}
       />
     </section>
   );
@@ -83,10 +66,4 @@ function factsOf(before: Prediction, after: Prediction | null, causal: boolean):
       ? ""
       : `${actual}: ${both(({ probability }) => percent(probability))}, rank ${both(({ rank }) => String(rank))}. `;
   return `${there}Entropy ${both(({ entropy }) => format(entropy))} nats.`;
-}
-
-// A token outside the answer's list is less probable than the last one in it.
-function below({ top }: Prediction): string {
-  const least = percent(top.at(-1)?.probability);
-  return least.startsWith("<") ? least : `<\u00a0${least}`;
 }

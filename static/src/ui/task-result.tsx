@@ -9,6 +9,7 @@ import { format, percent } from "../maps/scale";
 import { BarTable } from "./bars";
 import { useApp } from "./context";
 import { Button } from "./controls";
+import { LikeliestTokens } from "./likeliest";
 import { statusOf } from "./status";
 
 const LISTED = 5; // of the likeliest classes
@@ -158,18 +159,9 @@ function Answers({ before, after }: { before: SpanAnswer; after: SpanAnswer | nu
 function NextToken({ before, after }: { before: JsonAnswer; after: JsonAnswer | null }) {
   const [was, is] = [before.predictions?.at(-1), after?.predictions?.at(-1)];
   const loss = (side: JsonAnswer | null): string => format(side?.loss?.mean);
-  const rows = (was?.top ?? []).map(({ id, token, probability }) => {
-    const now = is?.top.find((one) => one.id === id)?.probability;
-    return {
-      key: id,
-      name: escapeBidi(token),
-      before: { size: probability ?? 0, written: percent(probability) },
-      after: is ? { size: now ?? 0, written: now === undefined ? "less" : percent(now) } : null,
-    };
-  });
   return (
     <>
-      <BarTable caption="Next tokens" head="Token" what="Probability" rows={rows} />
+      {was && <LikeliestTokens caption="Next tokens" before={was} after={is ?? null} />}
       <p class="muted" title="Mean over the tokens of −ln of the probability that each had before it came">
         Loss {loss(before)}
         {after && ` → ${loss(after)}`} nats a token

@@ -9,9 +9,9 @@ import { ColourBar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, percent } from "../../maps/scale";
 import { moveFocus } from "../../ui/arrows";
-import { BarTable } from "../../ui/bars";
 import { useApp } from "../../ui/context";
 import { LevelColumns, levelName } from "../../ui/levels";
+import { LikeliestTokens } from "../../ui/likeliest";
 import { LENS_TOP } from "./lens-table";
 
 export const LENS_ROWS = 64; // tokens shown at once
@@ -115,21 +115,12 @@ export function LensGrid(props: {
   );
 }
 
+const NOTHING = { top: [] };
+
 function CellCard(props: { axis: Axis; cell: Cell; before: JsonAnswer; after: JsonAnswer | null }) {
   const { axis, cell, before, after } = props;
   const [was, is] = [readingAt(before, cell), readingAt(after, cell)];
-  const ids = [...new Set([...(was?.top ?? []), ...(is?.top ?? [])].map(({ id }) => id))].slice(0, 2 * LENS_TOP);
-  const bar = (side: typeof was, id: number) => {
-    const found = side?.top.find((one) => one.id === id);
-    return { size: found?.probability ?? 0, written: found ? percent(found.probability) : "less" };
-  };
   const name = `${axis.labels[cell.position]} ${cell.position} after ${levelName(cell.level)}`;
-  const rows = ids.map((id) => ({
-    key: id,
-    name: escapeBidi([...(was?.top ?? []), ...(is?.top ?? [])].find((one) => one.id === id)?.token ?? ""),
-    before: bar(was, id),
-    after: after && bar(is, id),
-  }));
   return (
     <section class="card">
       <h3>{name}</h3>
@@ -137,7 +128,7 @@ function CellCard(props: { axis: Axis; cell: Cell; before: JsonAnswer; after: Js
         Entropy {format(was?.entropy)}
         {is && ` → ${format(is.entropy)}`} nats
       </p>
-      <BarTable caption={`Lens: ${name}`} head="Token" what="Probability" rows={rows} />
+      <LikeliestTokens caption={`Lens: ${name}`} before={was ?? NOTHING} after={is} listed={LENS_TOP} />
     </section>
   );
 }

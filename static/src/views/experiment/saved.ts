@@ -3,10 +3,10 @@ import type { Prediction } from "../../../../build/openapi";
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Selection } from "../../app/selection";
+import { guessesOf, LISTED } from "../../ui/likeliest";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import type { Exportable } from "../../saving/export";
 import { doesOf, type Edit } from "../../passes/interventions";
-import { guessesOf, LISTED } from "../../passes/guesses";
 import type { HeadTint } from "../../passes/tones";
 import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 
@@ -48,16 +48,10 @@ export function experimentExport(
 // Long: one figure a row.
 function rowsOf({ outcome: { before, after, edits }, answer, tint, lens }: Parts): (string | number)[][] {
   const rows: (string | number)[][] = [["figure", "layer", "head", "position", "token", "before", "after"]];
-  for (const edit of edits)
-    rows.push([
-      `intervention${edit.stack ? ` of ${edit.stack}` : ""}: ${doesOf(edit)}`,
-      edit.layer,
-      edit.head,
-      "",
-      "",
-      "",
-      "",
-    ]);
+  for (const edit of edits) {
+    const name = `intervention${edit.stack ? ` of ${edit.stack}` : ""}: ${doesOf(edit)}`;
+    rows.push([name, edit.layer, edit.head, "", "", "", ""]);
+  }
   const { tokens } = answer.encoding;
   for (const one of before.predictions ?? []) {
     const other = after?.predictions?.find(({ position }) => position === one.position) ?? null;
