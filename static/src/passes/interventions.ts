@@ -17,8 +17,8 @@ export interface Edit {
 interface About {
   letter: string; // in the address
   name: string;
-  sign: (factor: number) => string; // on the head's switch
-  does: (factor: number) => string;
+  sign: string; // on the head's switch; a scale's factor follows it
+  does: string; // the same
   title: string;
 }
 
@@ -26,44 +26,44 @@ export const KINDS: Record<Kind, About> = {
   zero: {
     letter: "z",
     name: "Switch off",
-    sign: () => "off",
-    does: () => "switched off",
+    sign: "off",
+    does: "switched off",
     title: "zero: the head’s output is 0",
   },
   scale: {
     letter: "x",
     name: "Scale",
-    sign: (factor) => `×${factor}`,
-    does: (factor) => `scaled by ${factor}`,
+    sign: "×",
+    does: "scaled by ",
     title: "scale: the head’s output times a factor",
   },
   mean: {
     letter: "m",
     name: "Mean",
-    sign: () => "mean",
-    does: () => "set to its mean",
+    sign: "mean",
+    does: "set to its mean",
     title: "mean: every token gets the head’s mean output over the text",
   },
   uniform: {
     letter: "u",
     name: "Uniform",
-    sign: () => "even",
-    does: () => "made to attend evenly",
+    sign: "even",
+    does: "made to attend evenly",
     title: "uniform: the map is replaced by an even spread",
   },
   identity: {
     letter: "i",
     name: "Identity",
-    sign: () => "self",
-    does: () => "made to attend to itself",
+    sign: "self",
+    does: "made to attend to itself",
     title: "identity: each token attends to itself alone",
   },
 };
 export const KIND_NAMES = Object.keys(KINDS) as Kind[];
 
-export const signOf = ({ kind, factor }: Edit): string => KINDS[kind].sign(factor);
-const NAMES: Record<Stack, string> = { encoder: "encoder head", decoder: "decoder head", cross: "cross head" };
-export const doesOf = ({ kind, factor }: Edit): string => KINDS[kind].does(factor);
+const factorOf = ({ kind, factor }: Edit): string => (kind === "scale" ? String(factor) : "");
+export const signOf = (edit: Edit): string => KINDS[edit.kind].sign + factorOf(edit);
+export const doesOf = (edit: Edit): string => KINDS[edit.kind].does + factorOf(edit);
 
 const LETTERS: Record<Stack, string> = { encoder: "E", decoder: "D", cross: "C" };
 
@@ -148,7 +148,7 @@ export function inWords(edits: readonly Edit[]): string {
   }
   return [...counts.values()]
     .map(({ n, edit }, k) => {
-      const name = edit.stack ? ` ${NAMES[edit.stack]}` : k ? "" : " head";
+      const name = edit.stack ? ` ${edit.stack} head` : k ? "" : " head";
       return `${n}${name}${name && n > 1 ? "s" : ""} ${doesOf(edit)}`;
     })
     .join(", ");
