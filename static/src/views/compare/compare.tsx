@@ -131,13 +131,7 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
   const overview = app.overview().answer;
   return (
     <div class="toolbar">
-      <HeadPicker
-        label="First: layer"
-        answer={overview}
-        selection={selections[0]}
-        quantities={[what]}
-        onPick={app.pick}
-      />
+      <HeadPicker label="First: layer" selection={selections[0]} quantities={[what]} />
       {against === "model" && (
         <Select
           label="Second model"
@@ -147,20 +141,11 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
           onChange={app.setter("model2", true)}
         />
       )}
-      {(against === "head" || against === "model") && (
+      {against !== "text" && (
         <HeadPicker
-          label="Second: layer"
+          label={against === "off" ? "Switched off: layer" : "Second: layer"}
           answer={against === "model" ? app.overview(other).answer : overview}
-          selection={selections[1]}
-          quantities={[what]}
-          onPick={app.pickSecond}
-        />
-      )}
-      {against === "off" && (
-        <HeadPicker
-          label="Switched off: layer"
-          answer={overview}
-          selection={app.selection(overview, { layer: layer2, head: head2 })}
+          selection={against === "off" ? app.selection(overview, { layer: layer2, head: head2 }) : selections[1]}
           quantities={[what]}
           onPick={app.pickSecond}
         />
@@ -293,7 +278,10 @@ function Extremes({ pair }: { pair: Pair }) {
     <div class="extremes">
       <table>
         <caption>Largest differences, first − second</caption>
-        <Columns of={[...(symmetric ? ["Token", "and token"] : ["Row", "Column"]), "First − second"]} />
+        <Columns
+          of={[...(symmetric ? ["Token", "and token"] : ["Row", "Column"]), "First − second"]}
+          number={(column) => column > 1}
+        />
         <tbody>
           {largest.map(({ value, k }) => (
             <tr key={k}>

@@ -190,7 +190,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
           )}
         </div>
         {outcome?.before.predictions?.[0] && <Lens answer={answer} outcome={outcome} edits={edits} />}
-        <ExperimentMaps answer={answer} edits={edits} selection={selection} changed={changedState(app, edits)} />
+        <ExperimentMaps edits={edits} selection={selection} changed={changedState(app, edits)} />
       </div>
     </>
   );

@@ -1,5 +1,4 @@
 // One head's maps before and after an experiment's change, and their difference.
-import type { Answer } from "../../app/answer";
 import { headRequest, type Requested } from "../../app/requests";
 import { HeadPicker } from "../../heads/picker";
 import { SUM, titleOf, type Selection } from "../../app/selection";
@@ -19,13 +18,12 @@ const WORDING = {
 };
 
 export function ExperimentMaps(props: {
-  answer: Answer;
   edits: readonly Edit[];
   selection: Selection;
   changed: Requested; // the state with the change
 }) {
   const app = useApp();
-  const { answer, edits, selection, changed } = props;
+  const { edits, selection, changed } = props;
   const ask = (requested: Requested) => app.cache.want(headRequest(requested, selection.layer, selection.head));
   const sides = edits.length ? ([ask(app.state), ask(changed)] as const) : ([null, null] as const);
   const { trio, pair, waiting } = useTwoMaps(WORDING, "similarity", sides, true);
@@ -35,13 +33,7 @@ export function ExperimentMaps(props: {
       {edits.length === 0 && <p class="muted">Change a head to see its maps before and after, and their difference.</p>}
       {edits.length > 0 && (
         <div class="toolbar">
-          <HeadPicker
-            label="Maps of layer"
-            answer={answer}
-            selection={selection}
-            quantities={[app.state.what]}
-            onPick={app.pick}
-          />
+          <HeadPicker label="Maps of layer" selection={selection} quantities={[app.state.what]} />
           <MapControls similarity="Similarity S" />
         </div>
       )}
