@@ -156,24 +156,10 @@ function useDraft(hidden: boolean) {
   const analyse = (
     chosen: Partial<Pick<State, "model" | "prompt" | "stack" | "write" | "lang" | "tlang" | "edits">> = {},
   ): void => {
-    const { text, pair, target, write, max, literal } = last.current.draft;
+    const { draft } = last.current;
     const { model, prompt, stack, lang, tlang } = state;
-    const counts = { write: Math.min(WRITTEN_MOST, Number(write)), max: Number(max) }; // an empty field: 0
-    const next = {
-      model,
-      prompt,
-      stack,
-      lang,
-      tlang,
-      text,
-      pair,
-      target,
-      ...counts,
-      literal,
-      sha: "",
-      window: -1,
-      ...chosen,
-    };
+    const counts = { write: Math.min(WRITTEN_MOST, Number(draft.write)), max: Number(draft.max) }; // an empty field: 0
+    const next = { model, prompt, stack, lang, tlang, ...draft, ...counts, sha: "", window: -1, ...chosen };
     const same = (["text", "pair", "target", "write", "lang", "tlang", "stack", "prompt"] as const).every(
       (field) => next[field] === state[field],
     );
@@ -188,7 +174,8 @@ function useDraft(hidden: boolean) {
 function TextForm({ hidden }: { hidden: boolean }) {
   const app = useApp();
   const { state, models } = app;
-  const { draft, waiting, problem, edit, analyse } = useDraft(hidden);
+  const of = useDraft(hidden);
+  const { draft, waiting, problem, edit, analyse } = of;
   const onKeyDown = (e: KeyboardEvent): void => {
     if (isSubmit(e)) analyse();
   };
@@ -243,11 +230,11 @@ function TextForm({ hidden }: { hidden: boolean }) {
             </Guarded>
             <ModelBadge />
           </div>
-          <TextMenu draft={draft} problem={problem} edit={edit} />
+          <TextMenu of={of} />
           <DisplayMenu hidden={hidden} />
         </div>
       </div>
-      <StackFields draft={draft} problem={problem} edit={edit} analyse={analyse} />
+      <StackFields of={of} />
       <PromptSelect value={state.prompt} onChange={(prompt) => analyse({ prompt })} />
       <div class="facts-line muted">
         {waiting && <strong role="status">Not analysed yet</strong>}
@@ -300,45 +287,74 @@ function TextLine(props: {
   );
 }
 
+type Edited = ReturnType<typeof useDraft>;
+
+interface DraftProps {
+  label: string;
+  placeholder?: string;
+  of: Edited;
+}
+
+function DraftText({ name, label, placeholder, of }: DraftProps & { name: "pair" | "target" }) {
+  return (
+    <Guarded name={name} problem={of.problem}>
+      <Field label={label}>
+        <textarea
+          id={name}
+          rows={3}
+          dir="auto"
+          spellcheck={false}
+          placeholder={placeholder}
+          value={of.draft[name]}
+          onInput={(e) => of.edit({ [name]: e.currentTarget.value })}
+          {...guardOf(name, of.problem)}
+        />
+      </Field>
+    </Guarded>
+  );
+}
+
+type CountProps = DraftProps & { name: "max" | "write"; min: number; max?: number; title?: string };
+
+function DraftCount({ name, label, of, ...props }: CountProps) {
+  return (
+    <Guarded name={name} problem={of.problem}>
+      <Field label={label}>
+        <input
+          {...props}
+          id={name}
+          type="number"
+          inputMode="numeric"
+          value={of.draft[name]}
+          onInput={(e) => of.edit({ [name]: e.currentTarget.value })}
+          {...guardOf(name, of.problem)}
+        />
+      </Field>
+    </Guarded>
+  );
+}
+
 // Few texts need these: a second segment, how many tokens are read, other models, files.
-function TextMenu({ draft, problem, edit }: Pick<ReturnType<typeof useDraft>, "draft" | "problem" | "edit">) {
+function TextMenu({ of }: { of: Edited }) {
   const app = useApp();
+  const { draft, problem, edit } = of;
   return (
     <PanelMenu name="Text…" label="Text options" needed={problem?.name === "pair" || problem?.name === "max"}>
-      <Guarded name="pair" problem={problem}>
-        <Field label="Second segment">
-          <textarea
-            id="pair"
-            rows={3}
-            dir="auto"
-            spellcheck={false}
-            value={draft.pair}
-            onInput={(e) => edit({ pair: e.currentTarget.value })}
-            {...guardOf("pair", problem)}
-          />
-        </Field>
-      </Guarded>
+      <DraftText name="pair" label="Second segment" of={of} />
       <Toggle
         label="Treat [MASK] as ordinary text"
         title="split_special_tokens: special tokens written in the text are not recognised"
         on={draft.literal}
         onChange={(literal) => edit({ literal })}
       />
-      <Guarded name="max" problem={problem}>
-        <Field label="Tokens at most">
-          <input
-            id="max"
-            type="number"
-            inputMode="numeric"
-            min={2}
-            placeholder="model’s"
-            title="Left empty: 128, or as many as the model takes"
-            value={draft.max}
-            onInput={(e) => edit({ max: e.currentTarget.value })}
-            {...guardOf("max", problem)}
-          />
-        </Field>
-      </Guarded>
+      <DraftCount
+        name="max"
+        label="Tokens at most"
+        min={2}
+        placeholder="model’s"
+        title="Left empty: 128, or as many as the model takes"
+        of={of}
+      />
       <button type="submit">Apply</button>
       <p class="more-inputs">
         <ModelsButton />
@@ -354,9 +370,9 @@ function TextMenu({ draft, problem, edit }: Pick<ReturnType<typeof useDraft>, "d
 const WRITTEN_AT_FIRST = 30; // tokens, once the decoder is chosen without a target
 
 // Whose heads are shown, the target that the decoder reads, and how much the model writes. Nothing for other models.
-function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem" | "edit" | "analyse">) {
+function StackFields({ of }: { of: Edited }) {
   const app = useApp();
-  const { draft, problem, edit, analyse } = props;
+  const { draft, problem, analyse } = of;
   const stack = stackOf(app.state);
   const reads = stack !== "encoder"; // a target
   const model = app.modelName();
@@ -379,39 +395,17 @@ function StackFields(props: Pick<ReturnType<typeof useDraft>, "draft" | "problem
           </select>
         </Field>
       )}
-      {reads && (
-        <Guarded name="target" problem={problem}>
-          <Field label="Target text">
-            <textarea
-              id="target"
-              rows={3}
-              dir="auto"
-              spellcheck={false}
-              placeholder="Empty: the model writes it"
-              value={draft.target}
-              onInput={(e) => edit({ target: e.currentTarget.value })}
-              {...guardOf("target", problem)}
-            />
-          </Field>
-        </Guarded>
-      )}
+      {reads && <DraftText name="target" label="Target text" placeholder="Empty: the model writes it" of={of} />}
       <Languages problem={problem} onChange={analyse} />
       {(reads ? !draft.target : canContinue(model)) && (
-        <Guarded name="write" problem={problem}>
-          <Field label={reads ? "Let the model write it: tokens at most" : "Let the model continue: tokens at most"}>
-            <input
-              id="write"
-              type="number"
-              inputMode="numeric"
-              min={0}
-              max={WRITTEN_MOST}
-              placeholder="0"
-              value={draft.write}
-              onInput={(e) => edit({ write: e.currentTarget.value })}
-              {...guardOf("write", problem)}
-            />
-          </Field>
-        </Guarded>
+        <DraftCount
+          name="write"
+          label={`Let the model ${reads ? "write it" : "continue"}: tokens at most`}
+          min={0}
+          max={WRITTEN_MOST}
+          placeholder="0"
+          of={of}
+        />
       )}
     </div>
   );
