@@ -46,3 +46,13 @@ export function svg<K extends keyof SVGElementTagNameMap>(
 
 // A canvas that can be drawn finer draws itself with as many pixels in a CSS pixel as the detail of this event says.
 export const FINENESS = "fineness";
+
+const APART = 4; // CSS px from the box's edge
+
+// Scrolls a box just enough for one of its elements to be in sight. scrollIntoView() would move the page, too.
+export function scrollTo(box: Element, element: Element): void {
+  const [all, one] = [box.getBoundingClientRect(), element.getBoundingClientRect()];
+  const beyond = (low: number, high: number): number => Math.min(low - APART, 0) + Math.max(high + APART, 0);
+  box.scrollLeft += beyond(one.left - all.left, one.right - all.right);
+  box.scrollTop += beyond(one.top - all.top, one.bottom - all.bottom);
+}

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../app/answer";
 import type { App } from "../app/app";
+import { scrollTo } from "../app/dom";
 import { lutOf } from "../maps/colour";
 import { paint, pool } from "../maps/thumbnail";
 import { moveFocus } from "../ui/arrows";
@@ -59,12 +60,9 @@ export function HeadPicker(props: {
       paintHead(app, answer, canvas, quantities, heads);
     });
   }, [answer, layer, theme, state.map, state.special, quantities.join(" "), made]);
-  // The chosen head is in sight. scrollIntoView() would move the page, too.
   useLayoutEffect(() => {
     const button = strip.current?.querySelector('[aria-pressed="true"]');
-    if (!strip.current || !button) return;
-    const [all, one] = [strip.current.getBoundingClientRect(), button.getBoundingClientRect()];
-    strip.current.scrollLeft += Math.min(one.left - all.left, 0) + Math.max(one.right - all.right, 0);
+    if (strip.current && button) scrollTo(strip.current, button);
   }, [layer, selection.head, answer === null]);
 
   const known = answer ? headsOf(app).figures(answer)[layer] : undefined;

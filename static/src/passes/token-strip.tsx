@@ -1,4 +1,6 @@
 // The text in small, its tokens coloured by a number each; one of them can be chosen.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { scrollTo } from "../app/dom";
 import { rowTexts } from "../app/stacks";
 import type { Axis } from "../maps/analysis";
 import { tinted, type Lut } from "../maps/colour";
@@ -24,6 +26,11 @@ export function TokenStrip(props: {
 }) {
   const app = useApp();
   const { label, axis, chosen, tint } = props;
+  const strip = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const held = strip.current?.querySelector(".held");
+    if (strip.current && held) scrollTo(strip.current, held);
+  }, [axis, chosen[0]]);
   const lookOf = (t: number): TokenLook => {
     const fraction = tint && tint.top > 0 ? (tint.values[t] ?? 0) / tint.top : 0;
     return {
@@ -47,6 +54,7 @@ export function TokenStrip(props: {
   return (
     <div
       class="token-strip"
+      ref={strip}
       onClick={(e) => choose(tokenAt(e.target))}
       onKeyDown={onKeyDown}
       onPointerOver={(e) => point(tokenAt(e.target), false)}

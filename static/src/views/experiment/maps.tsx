@@ -43,15 +43,19 @@ export function ExperimentMaps(props: {
   );
 }
 
+const NOTHING = "nothing differs here";
+const EARLY = ": a change acts on later layers, choose one of them";
+
 function headingOf(pair: Pair, edits: readonly Edit[], selection: Selection, similarity: boolean): Heading {
   const { layer, head } = selection;
   const [edit, ...more] = ofChosen(edits).filter((one) => one.layer === layer && (head === SUM || one.head === head));
   const size = (map: Head): string => (similarity ? `largest S ${format(map.maximum)}` : "rows attend to columns");
   const does = edit && !more.length && head !== SUM ? `${doesOf(edit)}; ` : "";
   const equal = pair.delta.every((v) => v === 0);
+  const early = edits.every((one) => one.layer >= layer); // only later layers change
   return {
     first: { title: `${titleOf(selection)}, before`, note: size(pair.first) },
     second: { title: "After", note: does + size(pair.second) },
-    both: { title: "After − before", note: equal ? "nothing differs here" : "amber: more after, blue: less" },
+    both: { title: "After − before", note: equal ? NOTHING + (early ? EARLY : "") : "amber: more after, blue: less" },
   };
 }
