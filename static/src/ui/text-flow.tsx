@@ -48,7 +48,7 @@ export function TextFlow(
     [axis, ...texts],
   );
   const blocks = useMemo(() => parts.flatMap((part) => part.blocks), [parts]);
-  const near = useNear(place, blocks);
+  const near = useNear(place, blocks, axis.n);
   const at = blocks.findIndex((block) => isIn(block, stop));
   const shown = new Set([...near, ...[at - 1, at, at + 1].map((k) => blocks[k]?.from ?? -1)]);
   const shownKey = [...shown].join(" ");
@@ -119,14 +119,15 @@ const isIn = ({ from, to }: Block, t: number): boolean => from <= t && t < to;
 
 // Pixels above and below the window within which blocks have elements.
 const MARGIN = "600px 0px";
-const FIRST = 4; // blocks that have elements before the window is known; fewer keep theirs
+const FIRST = 4; // blocks that have elements before the window is known
+const ALL_MOST = 2048; // tokens of a text whose blocks always have elements: making them costs the wheel more than keeping
 
 // The blocks within or near the window, by their first token.
-function useNear(place: { current: HTMLElement | null }, blocks: readonly Block[]): ReadonlySet<number> {
-  const first = useMemo(() => new Set(blocks.slice(0, FIRST).map(({ from }) => from)), [blocks]);
+function useNear(place: { current: HTMLElement | null }, blocks: readonly Block[], n: number): ReadonlySet<number> {
+  const first = useMemo(() => new Set(blocks.slice(0, n > ALL_MOST ? FIRST : n).map(({ from }) => from)), [blocks]);
   const [seen, setSeen] = useState<{ of: readonly Block[]; near: ReadonlySet<number> } | null>(null);
   useEffect(() => {
-    if (blocks.length < FIRST) return undefined;
+    if (n <= ALL_MOST) return undefined;
     const near = new Set<number>();
     const observer = new IntersectionObserver(
       (changes) => {

@@ -50,13 +50,6 @@ function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Drawing):
   overlay.replaceChildren(...parts);
 }
 
-// The elements of the tokens, by their entry.
-function tokensIn(paper: HTMLElement): HTMLElement[] {
-  const tokens: HTMLElement[] = [];
-  for (const token of paper.querySelectorAll<HTMLElement>("[data-t]")) tokens[Number(token.dataset.t)] = token;
-  return tokens;
-}
-
 type BoxOf = (t: number) => Box | undefined;
 
 // The box of each token. A token of a block without elements has one about where it would be.
@@ -68,17 +61,16 @@ function boxesIn(paper: HTMLElement): BoxOf {
     top: top - origin.top,
     bottom: bottom - origin.top,
   });
-  let tokens: HTMLElement[] | null = null; // thousands: found if anything is drawn
-  const blocks = [...paper.querySelectorAll<HTMLElement>("[data-from]")].map((block) => ({
-    ...{ block, from: Number(block.dataset.from), to: Number(block.dataset.to) },
-  }));
+  const blocks = [...paper.querySelectorAll<HTMLElement>("[data-from]")].map((block) => {
+    const tokens = block.getElementsByClassName("token"); // in order, so that one is found by its number
+    return { block, tokens, from: Number(block.dataset.from), to: Number(block.dataset.to) };
+  });
   return (t) => {
-    tokens ??= tokensIn(paper);
-    const token = tokens[t];
-    if (token) return boxOf(token.getClientRects()[0] ?? token.getBoundingClientRect());
     const found = blocks.find(({ from, to }) => from <= t && t < to);
     if (!found) return undefined;
-    const { block, from, to } = found;
+    const { block, tokens, from, to } = found;
+    const token = tokens[t - from];
+    if (token) return boxOf(token.getClientRects()[0] ?? token.getBoundingClientRect());
     return placeIn(
       boxOf(block.getBoundingClientRect()),
       (t - from) / (to - from),
@@ -92,7 +84,7 @@ function arcsOf({ ends, quantity }: Drawing, boxOf: BoxOf): SVGElement[] {
     const [from, to] = [boxOf(i), boxOf(j)];
     if (!from || !to) return [];
     const arc = svg("path", { d: arcPath(from, to, lane), class: `arc ${quantity}`, "data-lane": lane });
-    arc.style.opacity = String(0.2 + 0.7 * value);
+    arc.style.strokeOpacity = String(0.2 + 0.7 * value); // opacity would give each line a layer of its own
     arc.style.strokeWidth = String(0.8 + 1.2 * value);
     return [arc];
   });

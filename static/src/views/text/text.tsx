@@ -144,6 +144,8 @@ function linesShown(app: App, own: Head | null, selection: Selection, rows: Rows
 const chosenIn = (axis: Axis, { sel }: State): number[] =>
   [...new Set(sel.map((t) => entryOf(axis, t)))].filter((t) => t >= 0);
 
+const REST_MS = 100; // from the end of scrolling to the lines of the token that is then under the pointer
+
 interface BodyProps {
   rows: Rows;
   long: boolean;
@@ -166,6 +168,7 @@ function Body(props: BodyProps) {
   const paper = useRef<HTMLDivElement>(null);
   const overlay = useRef<SVGSVGElement>(null);
   const telling = useRef<Telling>({ point: () => undefined, near: () => undefined });
+  const pointer = useRef({ x: -1, y: -1, timer: 0 });
   const [several, setSeveral] = useState(false);
   const [goal, setGoal] = useState<{ t: number } | null>(null);
   const notes = useMemo(
@@ -203,6 +206,15 @@ function Body(props: BodyProps) {
     telling.current.point(t);
     announce(t, false);
   };
+  // Between two tokens the pointer stays at the last one. While the text scrolls below it, it points at none anew.
+  const onPointerOver = ({ target, screenX, screenY }: PointerEvent): void => {
+    const { x, y, timer } = pointer.current;
+    const t = tokenAt(target);
+    const rests = x === screenX && y === screenY;
+    clearTimeout(timer);
+    pointer.current = { x: screenX, y: screenY, timer: t >= 0 && rests ? window.setTimeout(point, REST_MS, t) : 0 };
+    if (t >= 0 && !rests) point(t);
+  };
   const onClick = (e: MouseEvent): void => {
     const t = tokenAt(e.target);
     if (t >= 0) choose(t, several || e.shiftKey || e.ctrlKey || e.metaKey);
@@ -239,7 +251,7 @@ function Body(props: BodyProps) {
           ref={paper}
           onClick={onClick}
           onMouseDown={(e) => e.shiftKey && e.preventDefault() /* else the browser selects the text between */}
-          onPointerOver={(e) => point(tokenAt(e.target))}
+          onPointerOver={onPointerOver}
           onPointerLeave={() => point(-1)}
           onKeyDown={onKeyDown}
           onFocusCapture={(e) => announce(tokenAt(e.target), true)}
