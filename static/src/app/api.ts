@@ -57,7 +57,7 @@ export async function getJson<T>(path: string, signal: AbortSignal | null = null
 }
 
 // Posts a value as JSON; the answer may be of another format.
-export const postJson = (
+const postJson = (
   path: string,
   value: object,
   Accept = "application/json",

@@ -9,14 +9,14 @@ export const isLong = (overview: Answer | null | undefined): boolean => Boolean(
 // True if one head's whole maps are too large for a page.
 export const isTooLong = (overview: Answer | null | undefined): boolean =>
   isLong(overview) && overview!.encoding.ids.length > WHOLE_MOST;
-export const WHOLE_MOST = 2048; // tokens: 17 MB a map
+const WHOLE_MOST = 2048; // tokens: 17 MB a map
 
 export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of at most ${LONG} tokens. Set “Tokens at most” to see the beginning of this one.`;
 
 export const WHOLE_ONLY = `This view reads a head’s whole maps: for texts of at most ${WHOLE_MOST} tokens. The parts of Head show longer ones. Or set “Tokens at most” to ${WHOLE_MOST}, and step through the text window by window.`;
 
 // Square maps of blocks, in the bytes of whole maps. A layer's are made when they are first read.
-export interface SmallMaps {
+interface SmallMaps {
   side: number;
   attention: (layer: number) => readonly Uint8Array[];
   similarity: (layer: number) => readonly Int8Array[];

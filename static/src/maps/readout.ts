@@ -5,7 +5,7 @@ import { format } from "./scale";
 type Cell = readonly [row: number, column: number];
 
 // Describes an attention of a cross head, from a token of the target to one of the text.
-export function describeCross({ axis, columns, attention, weighted }: Head, [row, column]: Cell): string {
+function describeCross({ axis, columns, attention, weighted }: Head, [row, column]: Cell): string {
   const at = row * columns.n + column;
   return [
     `target ${axis.labels[row]} ${axis.positions[row]} → text ${columns.labels[column]} ${columns.positions[column]}`,

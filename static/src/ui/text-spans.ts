@@ -10,7 +10,7 @@ export interface Span {
   words: string; // its own text; special tokens have their name
 }
 
-export interface Spans {
+interface Spans {
   spans: Span[];
   rest: string; // behind the last entry, not analysed
 }

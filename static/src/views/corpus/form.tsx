@@ -221,9 +221,24 @@ export function RunForm({ onStart }: { onStart: () => void }) {
         {counted.stack !== "encoder" && " They have no targets for a decoder to read."}
       </p>
       <div class="badged">
-        <ModelOption of={counted} problem={problem} />
+        <OptionSelect
+          name="model"
+          value={counted.model}
+          options={app.models.map(({ name }) => [name, name])}
+          problem={problem}
+          onChoose={(model) => counted.choose({ model })}
+        />
+        <ModelBadge name={counted.model} />
       </div>
-      <StackOption of={counted} problem={problem} />
+      {hasDecoder(counted.model) && (
+        <OptionSelect
+          name="stack"
+          value={counted.stack}
+          options={STACKS.map((stack) => [stack, STACK_NAMES[stack]])}
+          problem={problem}
+          onChoose={(stack) => counted.choose({ stack })}
+        />
+      )}
       <details class="disclosure">
         <summary>Options</summary>
         <div class="options">
@@ -260,43 +275,27 @@ export function RunForm({ onStart }: { onStart: () => void }) {
   );
 }
 
-function ModelOption({ of: { model, choose }, problem }: { of: Counted; problem: WrongField }) {
-  const { models } = useApp();
-  const id = idOf("model");
-  return (
-    <>
-      <Guarded name={id} problem={problem}>
-        <Field label="Model" help="model">
-          <select
-            id={id}
-            name="model"
-            value={model}
-            onChange={(e) => choose({ model: e.currentTarget.value })}
-            {...guardOf(id, problem)}
-          >
-            <Options of={models.map(({ name }) => [name, name])} />
-          </select>
-        </Field>
-      </Guarded>
-      <ModelBadge name={model} />
-    </>
-  );
-}
-
-function StackOption({ of: { model, stack, choose }, problem }: { of: Counted; problem: WrongField }) {
-  if (!hasDecoder(model)) return null;
-  const id = idOf("stack");
+function OptionSelect<T extends string>(props: {
+  name: "model" | "stack";
+  value: T;
+  options: readonly (readonly [value: T, name: string])[];
+  problem: WrongField;
+  onChoose: (value: T) => void;
+}) {
+  const { name, problem } = props;
+  const [label, help] = OPTIONS[name];
+  const id = idOf(name);
   return (
     <Guarded name={id} problem={problem}>
-      <Field label={OPTIONS.stack[0]} help={OPTIONS.stack[1]}>
+      <Field label={label} help={help}>
         <select
           id={id}
-          name="stack"
-          value={stack}
-          onChange={(e) => choose({ stack: e.currentTarget.value as Stack })}
+          name={name}
+          value={props.value}
+          onChange={(e) => props.onChoose(e.currentTarget.value as T)}
           {...guardOf(id, problem)}
         >
-          <Options of={STACKS.map((one) => [one, STACK_NAMES[one]])} />
+          <Options of={props.options} />
         </select>
       </Field>
     </Guarded>

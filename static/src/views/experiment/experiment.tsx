@@ -30,6 +30,7 @@ import { atOf, changedState, editsWithin, mostOf, TaskChange, useOutcome, type O
 import { PredictionCards } from "../../passes/prediction-card";
 import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
+import { FACTOR_MOST } from "./state";
 import { HeadSwitches } from "./switches";
 import { TokenStrip, type TokenTint } from "../../passes/token-strip";
 import { followedOf } from "../../passes/followed";
@@ -38,7 +39,6 @@ import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf, type HeadTint, type To
 
 const NO_CHANGE = "None. A change in the last layer changes no map but its own.";
 const CARDS = 3; // masks shown at once
-const FACTOR_MOST = 100;
 
 // The intervention that a click makes.
 function clickOf({ state }: App): Pick<Edit, "kind" | "factor"> {

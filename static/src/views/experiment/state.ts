@@ -6,6 +6,7 @@ import { TONES } from "../../passes/tones";
 const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: formatEdits };
 
 export const EXACT_MOST = 32;
+export const FACTOR_MOST = 100; // of scale, up or down
 
 export const FIELDS = {
   edits, // what is changed in which heads
@@ -15,7 +16,7 @@ export const FIELDS = {
     "Clicking a head will",
     Object.fromEntries(KIND_NAMES.map((kind) => [kind, [KINDS[kind].name, KINDS[kind].title] as const])),
   ),
-  factor: within(0.5, -100, 100), // of scale
+  factor: within(0.5, -FACTOR_MOST, FACTOR_MOST),
   at: integer(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
   depth: integer(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
   tone: oneOf(["auto", ...TONES] as const, "auto"), // the colours of the heads; auto: their effect until one is changed

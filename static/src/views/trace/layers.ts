@@ -62,7 +62,7 @@ function mapsOf({ weightedNorms, heads, layers }: Answer, layer: number): Float3
 const within = (app: App, stack: Stack): State => ({ ...app.state, stack });
 
 // The stacks that routes lead through.
-export const stacksOf = (app: App): Stack[] => (stackOf(app.state) === "encoder" ? ["encoder"] : ["decoder", "cross"]);
+const stacksOf = (app: App): Stack[] => (stackOf(app.state) === "encoder" ? ["encoder"] : ["decoder", "cross"]);
 
 function normsOf(app: App, { layers, heads, encoding, source }: Answer, stack: Stack): Norms {
   const cells = encoding.ids.length * (stack === "cross" && source ? source : encoding).ids.length;
