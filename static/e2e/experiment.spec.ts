@@ -93,7 +93,9 @@ test("maps before and after, and their difference cell by cell", async ({ watche
   expect(Math.abs(read("  after") - is)).toBeLessThan(0.02 * Math.abs(is));
   expect(Math.abs(read("after - before") - (is - was))).toBeLessThan(0.02 * Math.abs(is - was));
   await open(page, home, `${QUERY}&edits=z5.1&layer=3&head=2`);
-  await expect(page.getByRole("figure").nth(2)).toContainText("nothing differs here");
+  await expect(page.getByRole("figure").nth(2)).toContainText("nothing differs here: a change acts on later layers");
+  const tops = await page.locator(".plate .heatmap").evaluateAll((maps) => maps.map((map) => map.getBoundingClientRect().top));
+  expect(new Set(tops).size).toBe(1); // in one row, though one title has more lines
 });
 
 test("any token can be predicted; a text without a mask offers some", async ({ watched: page, home, request }) => {

@@ -94,6 +94,7 @@ test("no control lies beside a phone’s window, and no ? in a row of its own", 
       });
       expect(found.flat(), `${fragment} ${width}`).not.toContain(false);
     }
+    expect((await page.getByLabel("Examples").boundingBox())!.width).toBeGreaterThan(100); // its name is whole
   }
   await page.setViewportSize({ width: 1280, height: 800 });
   await open(page, home, `view=experiment&${text}&tone=logprob_change`);

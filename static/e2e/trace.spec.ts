@@ -111,6 +111,9 @@ test("at 512 tokens the strongest route is in sight: other layers are folded, an
   const picture = page.locator(".routes svg");
   await expect(picture).toBeVisible();
   await settled(page);
+  const strip = page.locator(".token-strip");
+  const [around, traced] = [(await strip.boundingBox())!, (await strip.locator(".held").boundingBox())!];
+  expect(traced.y + traced.height).toBeLessThanOrEqual(around.y + around.height); // the traced token is in sight
   const strongest = page.getByRole("button", { name: / → .* by \d/ }).first();
   const [, head] = / by (\d+·\d+)/.exec((await strongest.textContent())!)!;
   const bar = (await page.getByRole("contentinfo").boundingBox())!;
