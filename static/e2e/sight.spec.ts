@@ -1,6 +1,6 @@
 // Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
 import type { Page } from "@playwright/test";
-import { chosenThumb, colours, complete, expect, findHeads, LONG, maps, open, ranked, readout, settled, test, thumb, thumbs } from "./viewer";
+import { chosenThumb, colours, complete, exactFigures, expect, findHeads, LONG, maps, open, ranked, readout, settled, test, thumb, thumbs, view } from "./viewer";
 
 for (const [width, height] of [
   [1280, 800],
@@ -232,4 +232,29 @@ test("heads are sorted by their induction score, which is the service's", async 
   await page.getByRole("combobox", { name: "Pattern" }).selectOption("induction");
   const found = best.filter(({ value }) => value >= 0.4).length;
   await expect(thumbs(page)).toHaveCount(found);
+});
+
+test("the worker makes a head of many tokens; the one before is not seen in its place", async ({ watched: page, home, request }) => {
+  await open(page, home, `view=head&layer=1&head=2&pin=3.5&${LONGER}`);
+  await settled(page);
+  const maps = view(page, "Maps");
+  await expect(exactFigures(maps)).toBeVisible();
+  // The exact answer does not come.
+  await page.route("**/analyze*", async (route) => {
+    if (route.request().postDataJSON()?.outputs?.includes("similarities")) return;
+    await route.continue();
+  });
+  const busy = maps.evaluate((node) => new Promise<string>((done) => {
+    new MutationObserver(() => {
+      if (node.getAttribute("aria-busy") === "true") done(getComputedStyle(node.querySelector(".maps-and-lines")!).opacity);
+    }).observe(node, { attributes: true });
+  }));
+  await maps.getByRole("button", { name: "Head 3", exact: true }).click();
+  expect(await busy).toBe("0");
+  await expect(maps).toHaveAttribute("aria-busy", "false");
+  const answer = await (await request.post(`${home}analyze`, { data: { text: decodeURIComponent(LONGER.split("text=")[1]!), max_tokens: 512,
+    layers: [1], heads: [3], outputs: ["attentions", "similarities"] } })).json();
+  const said = (name: string) => expect.poll(async () => Number(new RegExp(`   ${name} (\\S+)`).exec((await readout(page).textContent())!)?.[1]?.replace("−", "-")));
+  await said("A").toBeCloseTo(answer.attentions[0][0][3][5], 2);
+  await said("S").toBeCloseTo(answer.similarities[0][0][3][5], 1);
 });

@@ -19,6 +19,14 @@ import { extentOf, isTooLong } from "./pooled";
 import type { Made } from "./worker";
 
 const HEADS_MOST = 8; // kept of one answer
+export const AT_ONCE_MOST = 128; // tokens of a text whose heads are made without the worker
+
+interface Shown {
+  head: Head | null;
+  stale: boolean; // the head before it holds its place until it is here, and must not be seen
+  entry: Entry;
+  selection: Selection;
+}
 
 class Heads {
   readonly deriver: Deriver;
@@ -52,25 +60,30 @@ class Heads {
   }
 
   // The chosen head, exact if its answer is here. Until then from the overview's bytes, with plain measures only.
-  head(measures: Measures = PLAIN): { head: Head | null; entry: Entry; selection: Selection } {
+  head(measures: Measures = PLAIN): Shown {
     const overview = this.app.overview();
     const { answer } = overview;
     const selection = this.app.selection(answer);
-    if (isTooLong(answer)) return { head: null, entry: overview, selection };
+    if (isTooLong(answer)) return { head: null, stale: false, entry: overview, selection };
     const entry = this.app.exactly(this.app.state, selection, measures);
-    if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
-    const rough = answer && isPlain(measures) ? this.roughHead(answer, selection) : null;
-    return { head: rough, entry, selection };
+    const rough = (): Head | null => (answer && isPlain(measures) ? this.roughHead(answer, selection) : null);
+    const head = entry.answer ? this.exactHead(entry.answer) : rough();
+    if (head) this.last = { head, answer };
+    const stale = !head && entry.status === "loading" && this.last?.answer === answer;
+    return { head: stale ? (this.last?.head ?? null) : head, stale, entry, selection };
   }
+  private last: { head: Head; answer: Answer | null } | null = null;
 
   private readonly heads = perObject<Answer, Map<string, Head>>(() => new Map());
-  private remember(answer: Answer, key: string, make: () => Head, { special, words }: Lens = this.app.state): Head {
+  private remembered(answer: Answer, key: string, { special, words }: Lens = this.app.state): Head | undefined {
+    return this.heads(answer).get(`${key} ${special} ${words}`);
+  }
+  private remember(answer: Answer, key: string, make: () => Head, lens: Lens = this.app.state): Head {
     const known = this.heads(answer);
-    const full = `${key} ${special} ${words}`;
-    let head = known.get(full);
+    let head = this.remembered(answer, key, lens);
     if (!head) {
       if (known.size > HEADS_MOST) known.clear();
-      known.set(full, (head = make()));
+      known.set(`${key} ${lens.special} ${lens.words}`, (head = make()));
     }
     return head;
   }
@@ -78,21 +91,26 @@ class Heads {
   exactHead(answer: Answer): Head {
     return this.remember(answer, "", () => headOf(answer, this.app.state));
   }
-  // A head from the overview's bytes; null for the sum, for long texts, and before the layer's maps are here.
-  roughHead(answer: Answer, { layer, head }: Selection): Head | null {
+  // A head from the overview's bytes; null for the sum, for long texts, before the layer's maps are here, and until the
+  // worker has made it of many tokens.
+  roughHead(answer: Answer, selection: Selection): Head | null {
+    const { layer, head } = selection;
     const map = this.attention(answer, layer)?.[head];
     if (!map) return null;
-    return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, map, layer, head, this.app.state));
+    const key = `${layer} ${head}`;
+    if (answer.encoding.ids.length > AT_ONCE_MOST)
+      return this.remembered(answer, key) ?? this.madeHead(answer, selection, 0, this.app.draw)?.head ?? null;
+    return this.remember(answer, key, () => roughHeadOf(answer, map, layer, head, this.app.state));
   }
 
-  // The same head with copies of its maps for pictures of `side` pixels, made by the worker. Null until they are here;
-  // `done` is then called. One is kept.
+  // The same head with copies of its maps for pictures of `side` pixels (0: none), made by the worker. Null until they are
+  // here; `done` is then called. One is kept.
   madeHead(answer: Answer, { layer, head }: Selection, side: number, done: () => void): Made | null {
     const map = this.attention(answer, layer)?.[head];
     if (!map) return null;
     const { special, words } = this.app.state;
     const lens = { special, words };
-    const similarity = this.deriver.of(answer).similarity[layer * answer.heads.length + head];
+    const similarity = side ? this.deriver.of(answer).similarity[layer * answer.heads.length + head] : undefined;
     const key = [layer, head, side, special, words, similarity !== undefined].join(" ");
     if (this.ordered?.answer === answer && this.ordered.key === key) return this.ordered.made;
     const ordered = { answer, key, made: null as Made | null };

@@ -71,12 +71,14 @@ onmessage = ({ data: order }: MessageEvent<Order>) => {
   setTimeout(work); // orders that arrived meanwhile are read first
 };
 
-// Outputs are here before maps of attention, which are what the first page shows.
-const RANKS: Record<Order["kind"], number> = { attention: 0, similarity: 1, head: 2, levels: 3 };
+// Outputs are here before maps of attention, which are what the first page shows. A head without pictures is what a whole
+// view waits for.
+const RANKS: Record<Order["kind"], number> = { attention: 1, similarity: 2, head: 3, levels: 4 };
+const rankOf = (order: Order): number => (order.kind === "head" && !order.side ? 0 : RANKS[order.kind]);
 
 function work(): void {
-  const first = Math.min(...orders.map(({ kind }) => RANKS[kind]));
-  const at = orders.findIndex(({ kind }) => RANKS[kind] === first);
+  const first = Math.min(...orders.map(rankOf));
+  const at = orders.findIndex((order) => rankOf(order) === first);
   const message = replyTo(orders.splice(at, 1)[0]!);
   postMessage(message, { transfer: buffersOf(message) });
 }

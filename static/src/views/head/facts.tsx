@@ -15,7 +15,7 @@ import { Facts, type Fact } from "../../ui/controls";
 import { Terms, type Term } from "../../ui/explain";
 
 // Figures come a frame after the maps: sorting the pairs of whole maps takes longer than drawing them.
-export function HeadFacts({ head, selection }: { head: Head; selection: Selection }) {
+export function HeadFacts({ head, stale, selection }: { head: Head; stale: boolean; selection: Selection }) {
   const app = useApp();
   const [described, setDescribed] = useState<Head | null>(null);
   useLayoutEffect(() => {
@@ -26,7 +26,7 @@ export function HeadFacts({ head, selection }: { head: Head; selection: Selectio
   const known = knownOf(app, described, selection);
   return (
     <>
-      <Facts of={factsOf(app, described, known)} exact={described.exact} />
+      <Facts of={factsOf(app, described, known)} exact={described.exact && !stale} />
       {hasSimilarities(app.state) && <LongestOutputs overlap={known?.longest_overlap ?? null} />}
     </>
   );

@@ -49,7 +49,7 @@ export function HeadView() {
   const { state } = app;
   const plates = useMemo(() => new Plates(app), [app]);
   const pooledPlates = useMemo(() => new Plates(app, true), [app]);
-  const { head: whole, entry, selection } = headsOf(app).head(state);
+  const { head: whole, stale, entry, selection } = headsOf(app).head(state);
   const long = isTooLong(entry.answer) ? entry.answer : null;
   const parts = useParts(app, long, selection);
   const head = long ? parts.window : whole;
@@ -62,20 +62,20 @@ export function HeadView() {
     return head && answer && headExport(app, plates.viewport, head, answer, selection, numbers);
   });
   return (
-    <section class="view head" aria-label="Maps">
+    <section class="view head" aria-label="Maps" aria-busy={stale}>
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={quantitiesOf(app)} play />
         <Zoom plates={plates} />
       </div>
       <Controls of={long ? "window" : undefined}>{(head ?? long) && <Elsewhere selection={selection} />}</Controls>
-      {statusOf(app, entry, head !== null)}
+      {statusOf(app, entry, head !== null && !stale)}
       {long && <Extent T={long.encoding.ids.length} selection={selection} />}
       {parts.entries.map((part) => statusOf(app, part))}
       {long && <Maps plates={pooledPlates} head={parts.pooled} />}
       <div class="maps-and-lines">
         <div class="of-maps">
           <Maps plates={plates} head={head} />
-          {head && <Below head={head} selection={selection} axis={axis} pair={pair} />}
+          {head && <Below {...{ head, stale, selection, axis, pair }} />}
         </div>
         {head && <Sided head={head} tokens={long?.encoding.ids.length} />}
       </div>
@@ -106,12 +106,12 @@ function Maps({ plates, head }: { plates: Plates; head: Head | null }) {
 }
 
 // The figures, notes and rankings of the head and of its pinned cell.
-function Below(props: { head: Head; selection: Selection; axis: Axis | null; pair: EntryPair | null }) {
-  const { head, selection, axis, pair } = props;
+function Below(props: { head: Head; stale: boolean; selection: Selection; axis: Axis | null; pair: EntryPair | null }) {
+  const { head, stale, selection, axis, pair } = props;
   const pinned = pinnedIn(head, useApp().state);
   return (
     <>
-      <HeadFacts head={head} selection={selection} />
+      <HeadFacts head={head} stale={stale} selection={selection} />
       <Notes selection={selection} cell={pinned && cellOf(head, pinned)} />
       {axis && <PairRanking axis={axis} pair={pair} />}
       <Alternative title="Pinned row as a table">

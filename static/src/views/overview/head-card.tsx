@@ -6,7 +6,7 @@ import { hasSimilarities } from "../../app/sources";
 import type { State } from "../../app/state";
 import { patternsOf, type Known } from "../../heads/figures";
 import type { Place } from "../../heads/order";
-import { headsOf } from "../../heads/heads";
+import { AT_ONCE_MOST, headsOf } from "../../heads/heads";
 import { blockOf, extentOf, smallMapsOf } from "../../heads/pooled";
 import type { Axis, Head } from "../../maps/analysis";
 import { axisOf } from "../../maps/axis";
@@ -23,7 +23,6 @@ import { attentionInWords, similarityInWords } from "./in-words";
 
 const PIXELS = 480; // of a crowded map's side, at most
 const LABELLED_MOST = 32; // tokens that have names on an axis
-const AT_ONCE_MOST = 128; // tokens of a text whose head is put in words without delay, and without the worker
 const REST_MS = 150; // that the pointer stays at a head of a longer one before
 const RESTING_MOST = 512; // tokens of a text whose chosen head is shown unasked: two maps of longer ones take long
 

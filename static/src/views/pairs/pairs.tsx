@@ -67,19 +67,19 @@ const OTHER = "var(--sunk)"; // the colour of tokens that share one
 
 export function PairsView() {
   const app = useApp();
-  const { head, entry: ofHead, selection } = headsOf(app).head();
+  const { head, stale, entry: ofHead, selection } = headsOf(app).head();
   const { layer, head: number } = selection;
   const long = isTooLong(ofHead.answer);
   const entry = long ? app.cache.want(pairsRequest(app.state, layer, number)) : ofHead;
   const found = long ? entry.answer && foundLong(entry.answer) : head && foundIn(amongRows(head));
   const cross = isCross(app.state);
   return (
-    <section class="view pairs-view" aria-label="Pairs">
+    <section class="view pairs-view" aria-label="Pairs" aria-busy={stale}>
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={["similarity"]} />
       </div>
       <Filters />
-      {statusOf(app, entry, found !== null)}
+      {statusOf(app, entry, found !== null && !stale)}
       {found && !cross && <PairRanking axis={found.axis} pair={pinnedAmong(found.axis, app.state)} />}
       {found && <Body found={found} answer={entry.answer} selection={selection} />}
     </section>

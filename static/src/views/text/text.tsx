@@ -55,7 +55,7 @@ const CROSS_NAMES = ["Text", "Second segment", "Target"];
 export function TextView() {
   const app = useApp();
   const { state, theme } = app;
-  const { head: measured, entry, selection } = headsOf(app).head(state);
+  const { head: measured, stale, entry, selection } = headsOf(app).head(state);
   const long = isTooLong(entry.answer) ? entry.answer : null;
   const own = measured && weighted(measured, state);
   const head = own && jointOf(own);
@@ -78,7 +78,7 @@ export function TextView() {
     [rows, String(chosen), task, attributing !== null, attribution?.key, theme, relation, loss, map, tau, center, space, weigh], // prettier-ignore
   );
   return (
-    <section class="view text-view" aria-label="Text">
+    <section class="view text-view" aria-label="Text" aria-busy={stale}>
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
       </div>
@@ -113,7 +113,7 @@ export function TextView() {
       {head && drawsAttention(state) && !state.weigh && !isLong(app.overview().answer) && (
         <LineHeads heads={lines} shown={selection} />
       )}
-      {statusOf(app, entry, rows !== null)}
+      {statusOf(app, entry, rows !== null && !stale)}
       {statusOf(app, fetched.waiting)}
       {statusOf(app, attributing?.waiting)}
       {rows && (
