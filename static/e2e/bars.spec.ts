@@ -121,11 +121,11 @@ test("26 texts of 512 tokens leave at most 300 MB", { tag: "@slow" }, async ({ w
 });
 
 // The most that is received before anything is opened, and the largest heap after everything, in MB. The first page
-// shows all 144 heads, a byte for each cell: 2.4 MB at 128 tokens, 37.7 MB at 512. At 128 tokens 4.3 MB are received
-// on an idle machine, and 5.6 were beside other tests.
+// shows all 144 heads, a byte for each cell: 2.4 MB at 128 tokens, 37.7 MB at 512, and 4.7 MB of coarse maps there. At
+// 128 tokens 4.3 MB are received on an idle machine, and 5.6 were beside other tests.
 for (const { tokens, receivedMax, heapMax } of [
   { tokens: 128, receivedMax: 6, heapMax: 60 },
-  { tokens: 512, receivedMax: 45, heapMax: 300 },
+  { tokens: 512, receivedMax: 48, heapMax: 300 },
 ])
   test(`bars at ${tokens} tokens`, { tag: "@slow" }, async ({ browser, watched: page, home }) => {
     const marked = (name: string): Promise<unknown> =>

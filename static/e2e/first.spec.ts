@@ -85,6 +85,41 @@ test("a head opens in the colours of its thumbnail: the square root, attention f
   await expect(bars.nth(1)).toContainText("square root, −");
 });
 
+test("the first thumbnails of a text of 512 tokens need no whole map, which then refine them", async ({ watched: page, home }) => {
+  let free: () => void = () => {};
+  const released = new Promise<void>((done) => (free = done));
+  let whole = 0;
+  await page.route("**/analyze*", async (route) => {
+    const { outputs, text } = route.request().postDataJSON() as { outputs?: string[]; text: string };
+    if (outputs?.includes("attentions") && text.length > 1000) {
+      whole++;
+      await released;
+    }
+    await route.continue();
+  });
+  await open(page, home, `max=512&${LONG}${encodeURIComponent(" The old bridge is closed.".repeat(100))}`);
+  await expect(analysed(page)).toContainText("512 tokens");
+  await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(1);
+  const pictures = (): Promise<Uint8ClampedArray[]> =>
+    page.locator(".thumb canvas").evaluateAll((all) =>
+      (all as HTMLCanvasElement[]).map((one) => one.getContext("2d")!.getImageData(0, 0, one.width, one.width).data),
+    );
+  const distance = (a: Uint8ClampedArray, b: Uint8ClampedArray): number => a.reduce((sum, v, k) => sum + Math.abs(v - b[k]!), 0) / a.length;
+  const coarse = await pictures();
+  expect(coarse.length).toBe(144);
+  expect(coarse.every((one) => one.some((v) => v !== one[0]))).toBe(true);
+  await expect.poll(() => whole).toBeGreaterThan(1);
+  free();
+  let changes: number[] = [];
+  const refined = async (): Promise<number> => {
+    const exact = await pictures();
+    changes = coarse.map((one, k) => distance(one, exact[k]!));
+    return changes.filter(Boolean).length;
+  };
+  await expect.poll(refined).toBeGreaterThan(100);
+  expect(changes.filter((by) => by > 24)).toEqual([]);
+});
+
 test("arrow keys count while the maps are still computed, and when a text is analysed", async ({ watched: page, home }) => {
   let answer: () => void = () => {};
   const hold = (): Promise<void> => new Promise((done) => (answer = done));

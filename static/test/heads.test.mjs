@@ -9,7 +9,7 @@ import { countAbove, pairsFrom } from "../src/maps/pairs.ts";
 import { countOf } from "../src/views/pairs/pairs.tsx";
 import { blocksOf, followed, windowAround, windowHead } from "../src/views/head/parts.ts";
 import { pinnedIn, pinOf, tokenAxisOf } from "../src/maps/axis.ts";
-import { extentOf, smallMapsOf } from "../src/heads/pooled.ts";
+import { coarseMapsOf, extentOf, smallMapsOf } from "../src/heads/pooled.ts";
 import { profilesOf } from "../src/heads/profiles.ts";
 import { INITIAL } from "../src/app/state.ts";
 import assert from "node:assert/strict";
@@ -424,6 +424,18 @@ test("a long text's overview asks for pooled maps, and only characters make a te
   assert.equal(overviewRequest(state, 0.3, LONG + 1).pool, 5);
 });
 
+test("coarse attention comes with the figures of more than 128 tokens, unless special tokens are hidden", () => {
+  const state = { ...INITIAL, text: "a ".repeat(LONG), max: LONG };
+  const poolOf = (patch, tokens) => {
+    const { outputs, pool } = overviewRequest({ ...state, ...patch }, 0.3, tokens);
+    assert.equal(outputs.includes("max_pooled_attentions"), pool !== undefined);
+    return pool;
+  };
+  assert.deepEqual([poolOf({}), poolOf({ text: "a".repeat(200) }), poolOf({ max: 8192 }, 250)], [4, 2, 2]);
+  for (const patch of [{ max: 0 }, { text: "a" }, { special: false }, { interventions: [] }])
+    assert.equal(poolOf(patch), undefined);
+});
+
 test("pairs of a long text are those that the service found, by the threshold", () => {
   const f4 = (...values) => Float32Array.from(values);
   const found = { i: Int32Array.of(0, 3), j: Int32Array.of(8000, 5), similarity: f4(4, 2), normalized: f4(1, 0.5) };
@@ -511,6 +523,9 @@ test("pooled maps become the bytes of whole ones, by layer and head, and profile
   assert.deepEqual([first.shares.previous, second.shares.previous], [0.5, 0.25]);
   assert.deepEqual([first.evenness, second.evenness, second.offsets[0]], [1, 0, 17]);
   assert.equal(smallMapsOf({ pooled: null }), null);
+  const { pooled: coarse, ...before } = overview;
+  assert.deepEqual(coarseMapsOf({ ...before, coarse }).attention(0), small.attention(0));
+  assert.equal(coarseMapsOf({ ...before, coarse: null }), null);
   assert.deepEqual(profilesOf({ profiles: {}, layers: [0], heads: [0], encoding: { ids: [] } }), []);
 });
 

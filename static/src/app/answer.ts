@@ -36,6 +36,7 @@ export interface Answer {
   hiddenStates: Float32Array | Uint16Array | null; // [1 + l][T][H], f4 or f2
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
+  coarse: Coarse | null; // of a text whose whole maps come later
   pooled: Pooled | null; // of a long text
   profiles: Record<string, ArrayLike<number>>; // [l][h] by name; offsets [l][h][17]; none: not requested
   parts: Record<"attention" | "similarity", Float32Array | null>; // [l][h][rows][columns]
@@ -53,10 +54,14 @@ export interface FoundPairs {
   normalized: Float32Array;
 }
 
-// The overview of a long text has these in place of its maps.
-export interface Pooled {
+// Maps for thumbnails.
+export interface Coarse {
   side: number; // blocks along a map
   attention: Uint16Array | Float32Array; // [l][h][side][side], f2 or f4: the largest element of each block
+}
+
+// The overview of a long text has these in place of its maps.
+export interface Pooled extends Coarse {
   similarity: Uint16Array | Float32Array; // the same
 }
 
@@ -121,7 +126,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     hiddenStates: map("hidden_states") as Answer["hiddenStates"],
     headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     distances: map("head_distances") as Float32Array | null,
-    pooled: pooledOf(tensors),
+    ...pooledOf(tensors),
     profiles: Object.fromEntries(
       [...tensors].flatMap(([name, { data }]) =>
         name.startsWith("profiles_") ? [[name.slice("profiles_".length), data as ArrayLike<number>]] : [],
@@ -154,14 +159,13 @@ export const encodingOf = (answer: Tokens): Encoding => ({
 // True if predictions are of the next token: of a causal model or a decoder.
 export const predictsNext = ({ encoding, source }: Answer): boolean => encoding.causal || source !== null;
 
-function pooledOf(tensors: Map<string, Tensor>): Pooled | null {
+function pooledOf(tensors: Map<string, Tensor>): Pick<Answer, "coarse" | "pooled"> {
   const [attention, similarity] = ["attentions", "similarities"].map((of) => tensors.get(`max_pooled_${of}`));
-  if (!attention || !similarity) return null;
-  return {
-    side: similarity.shape.at(-1) ?? 0,
-    attention: attention.data as Pooled["attention"],
-    similarity: similarity.data as Pooled["similarity"],
-  };
+  if (!attention) return { coarse: null, pooled: null };
+  const coarse = { side: attention.shape.at(-1) ?? 0, attention: attention.data as Coarse["attention"] };
+  return similarity
+    ? { coarse: null, pooled: { ...coarse, similarity: similarity.data as Pooled["similarity"] } }
+    : { coarse, pooled: null };
 }
 
 function pairsIn(tensors: Map<string, Tensor>): FoundPairs | null {

@@ -54,10 +54,13 @@ function inputOf(state: Requested): Input {
 export const LONG = 512; // tokens: the maps of longer texts are pooled
 const BLOCKS_MOST = 128; // rows and columns of a pooled map, about the pixels of a thumbnail
 
+// A text has at most a token for each character.
+const charactersOf = (state: State): number =>
+  Math.max(state.text.length + state.pair.length, targetOf(state).length) + writtenOf(state);
+
 // True if only the service can say whether a text is long: it has more characters than a short one has tokens.
 export const mayBeLong = (state: State, limit = Infinity): boolean =>
-  Math.max(state.text.length + state.pair.length, targetOf(state).length) + writtenOf(state) > LONG &&
-  Math.min(state.max || Infinity, limit) > LONG;
+  Math.min(charactersOf(state), state.max || Infinity, limit) > LONG;
 
 // The tokens alone.
 export const tokensRequest = (state: State): AnalyzeRequest => ({
@@ -72,6 +75,15 @@ const pooledOutputs = (tokens: number): Pick<AnalyzeRequest, "outputs" | "pool">
   pool: Math.ceil(tokens / BLOCKS_MOST),
 });
 
+// Coarse attention for the first thumbnails of a text whose whole maps take long to come. Nothing for other texts.
+// `max` 0 is at most BLOCKS_MOST. Blocks have all tokens, so a text without special ones waits for the maps.
+function coarseOutputs(state: Requested, tokens: number): Pick<AnalyzeRequest, "outputs" | "pool"> {
+  const most = Math.min(charactersOf(state), state.max, tokens || LONG);
+  return most > BLOCKS_MOST && state.special && !state.interventions
+    ? { outputs: ["head_outputs", "summary", "max_pooled_attentions"], pool: Math.ceil(most / BLOCKS_MOST) }
+    : { outputs: ["head_outputs", "summary"] };
+}
+
 // Every head's outputs, which give its similarities, and its figures: the first request of the overview. For a long text
 // pooled maps and profiles take the place of what the page would make maps and profiles of. Cross heads have no figures.
 export function overviewRequest(state: Requested, threshold: number, tokens = 0): AnalyzeRequest {
@@ -80,7 +92,11 @@ export function overviewRequest(state: Requested, threshold: number, tokens = 0)
     ...inputOf(state),
     layers: "all",
     heads: "all",
-    ...(long ? pooledOutputs(tokens) : { outputs: isCross(state) ? ["head_outputs"] : ["head_outputs", "summary"] }),
+    ...(long
+      ? pooledOutputs(tokens)
+      : isCross(state)
+        ? { outputs: ["head_outputs"] as const }
+        : coarseOutputs(state, tokens)),
     dtype: "f2",
     threshold,
   };

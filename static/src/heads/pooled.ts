@@ -1,5 +1,5 @@
 // The maps and profiles of a long text, which the service makes small: all of its maps are too large for a page.
-import { partAt, type Answer } from "../app/answer";
+import { partAt, type Answer, type Coarse } from "../app/answer";
 import { perObject } from "../app/per-object";
 import { LONG } from "../app/requests";
 import { visibleTokens } from "../maps/thumbnail";
@@ -16,9 +16,11 @@ export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of 
 export const WHOLE_ONLY = `This view reads a head’s whole maps: for texts of at most ${WHOLE_MOST} tokens. The parts of Head show longer ones. Or set “Tokens at most” to ${WHOLE_MOST}, and step through the text window by window.`;
 
 // Square maps of blocks, in the bytes of whole maps. A layer's are made when they are first read.
-interface SmallMaps {
+export interface CoarseMaps {
   side: number;
   attention: (layer: number) => readonly Uint8Array[];
+}
+interface SmallMaps extends CoarseMaps {
   similarity: (layer: number) => readonly Int8Array[];
 }
 
@@ -34,13 +36,35 @@ export const smallMapsOf = perObject((overview: Answer): SmallMaps | null => {
   if (!pooled) return null;
   const parts = (stack: Uint16Array, l: number): Float32Array[] =>
     heads.map((_, h) => fromHalves(partAt(stack, overview, l, h)));
-  const bytes = (map: Float32Array): Uint8Array => Uint8Array.from(map.map((v) => Math.round(255 * v)));
   return {
-    side: pooled.side,
-    attention: perLayer((l) => parts(pooled.attention as Uint16Array, l).map(bytes)),
+    ...coarseOf(overview, pooled),
     similarity: perLayer((l) => parts(pooled.similarity as Uint16Array, l).map(signedBytes)),
   };
 });
+
+// Null for a text whose whole maps are the first, and for a long one.
+export const coarseMapsOf = perObject((overview: Answer): CoarseMaps | null =>
+  overview.coarse ? coarseOf(overview, overview.coarse) : null,
+);
+
+const coarseOf = (overview: Answer, { side, attention }: Coarse): CoarseMaps => ({
+  side,
+  attention: perLayer((l) =>
+    overview.heads.map((_, h) => bytesOfHalves(partAt(attention as Uint16Array, overview, l, h))),
+  ),
+});
+
+const HALF_ONE = 0x3c00;
+let byteOf: Uint8Array | null = null; // of each half from 0 to 1
+
+function bytesOfHalves(halves: Uint16Array): Uint8Array {
+  byteOf ??= Uint8Array.from(fromHalves(Uint16Array.from({ length: HALF_ONE + 1 }, (_, k) => k)), (v) =>
+    Math.round(255 * v),
+  );
+  const bytes = new Uint8Array(halves.length);
+  for (let k = 0; k < bytes.length; k++) bytes[k] = byteOf[halves[k]!]!;
+  return bytes;
+}
 
 // The tokens along a block of the maps; 1 for whole ones.
 export const blockOf = ({ pooled, encoding }: Answer): number =>

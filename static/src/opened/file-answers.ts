@@ -7,7 +7,8 @@ import { centre, leaveOut, similarityOf, toHalves } from "../heads/similarity";
 import { similarityMaximum } from "../maps/analysis";
 import { endsSentence, type OpenedFile } from "./opened-file";
 
-const KNOWN = ["attentions", "similarities", "head_outputs", "summary"];
+const LEFT_OUT = "max_pooled_attentions"; // whole maps are here as soon
+const KNOWN = ["attentions", "similarities", "head_outputs", "summary", LEFT_OUT];
 const WORDS: Record<string, string> = {
   weighted_norms: "Attention weighted by norms",
   hidden_states: "The hidden state",
@@ -69,6 +70,7 @@ export async function answerOf(file: OpenedFile, request: AnalyzeRequest, signal
     hiddenStates: null,
     headOutputs: outputs && (dtype === "f2" ? toHalves(outputs) : outputs),
     distances: null,
+    coarse: null,
     pooled: null,
     profiles: {},
     parts: { attention: null, similarity: null },

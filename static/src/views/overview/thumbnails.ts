@@ -1,5 +1,6 @@
 // Paints every head's thumbnail. Maps are fetched for the visible ones first. Each is coloured when it comes, while the
 // worker makes the next; they are shown together once all visible ones are there. Only then are the others fetched.
+// Where the figures came with coarse maps, these are shown first, and no other is fetched before.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { perObject } from "../../app/per-object";
@@ -9,7 +10,7 @@ import { REACH, type Profile } from "../../heads/patterns";
 import type { Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { lutOf } from "../../maps/colour";
-import { extentOf, smallMapsOf, type Extent } from "../../heads/pooled";
+import { coarseMapsOf, extentOf, smallMapsOf, type CoarseMaps, type Extent } from "../../heads/pooled";
 import { heightOf, paintParts, pool, type Pooled } from "../../maps/thumbnail";
 
 export interface Thumb extends Place {
@@ -28,6 +29,7 @@ interface Draft {
 // The maps of a head that are here.
 interface Has {
   attention: Uint8Array | undefined;
+  coarse: Uint8Array | undefined; // in place of attention
   profile: Profile | undefined;
   similarity: Int8Array | undefined;
   small: { attention?: Pooled<Uint8Array> | undefined; similarity?: Pooled<Int8Array> | undefined };
@@ -38,6 +40,7 @@ interface Look extends Extent {
   key: string;
   side: number; // device pixels
   causal: boolean;
+  blocks: number; // along a coarse map
 }
 
 export const NEAR = 3; // offsets in the strip, either way
@@ -49,7 +52,7 @@ const GIVEN_UP_MS = 3000; // and then also the parts that are there: the rest ma
 const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
 
 const NOTHING_TO_DO = (): void => {};
-const NOTHING: Has = { attention: undefined, profile: undefined, similarity: undefined, small: {} };
+const NOTHING: Has = { attention: undefined, coarse: undefined, profile: undefined, similarity: undefined, small: {} };
 
 // Attention to the neighbours before, to the token itself and to those after it: one step beside the diagonal is too
 // fine for a thumbnail.
@@ -92,9 +95,15 @@ export class Thumbnails {
     const { app } = this;
     const heads = headsOf(app);
     heads.deriver.thumbnails = { side: this.side, special: app.state.special };
+    if (this.shown !== answer && this.coarseOf(answer)) return heads.deriver.of(answer);
     heads.attentionMaps.together(answer, [...visible]);
     if (app.state.show !== "similarity") for (const l of visible) heads.attention(answer, l);
     return heads.derived(answer, visible, this.shown !== answer);
+  }
+
+  // The coarse maps, if they are enough for a picture.
+  private coarseOf(answer: Answer): CoarseMaps | null {
+    return this.app.state.show === "attention" ? coarseMapsOf(answer) : null;
   }
 
   // Fetches the visible maps, then the rest if it is little or `every` map is needed. Draws those that are there.
@@ -108,12 +117,14 @@ export class Thumbnails {
       return;
     }
     const near = this.sight;
+    const coarse = this.coarseOf(answer);
     const look = this.lookOf(answer, this.side);
     const first = this.shown !== answer;
     const visible = new Set(near.map(({ l }) => l));
     const { length: T } = answer.encoding.ids;
     const pooled = smallMapsOf(answer);
-    const fetched = every || (!first && T * T * this.all.length <= AT_ONCE) ? layers : [...visible];
+    const fetched =
+      first && coarse ? [] : every || (!first && T * T * this.all.length <= AT_ONCE) ? layers : [...visible];
     const { show } = app.state;
     const [above, below] = [show !== "similarity", show !== "attention"];
     const derived = this.want(answer, visible);
@@ -124,6 +135,7 @@ export class Thumbnails {
     const has = (t: Thumb): Has => {
       const at = t.l * answer.heads.length + t.h;
       return {
+        coarse: coarse?.attention(t.l)[t.h],
         small: fits && !pooled ? { attention: small.attention[at], similarity: small.similarity[at] } : {},
         // With its profile comes its smaller copy.
         attention:
@@ -134,8 +146,8 @@ export class Thumbnails {
         similarity: below ? (pooled?.similarity(t.l)[t.h] ?? derived.similarity[at]) : undefined,
       };
     };
-    const isComplete = ({ attention, profile, similarity }: Has): boolean =>
-      (!above || Boolean(attention && (whole || profile))) && (!below || Boolean(similarity));
+    const isComplete = ({ attention, coarse, profile, similarity }: Has): boolean =>
+      (!above || Boolean(coarse ?? (attention && (whole || profile)))) && (!below || Boolean(similarity));
     const complete = near.every((t) => isComplete(has(t)));
     // Once all are here nothing more comes, and no maps are kept.
     heads.deriver.onprogress = complete
@@ -162,7 +174,7 @@ export class Thumbnails {
     const extent = extentOf(answer, state.special);
     const { tokens } = extent;
     const key = [answerNumber(answer), state.map, theme, state.show, side, tokens.length].join(" ");
-    return { ...extent, key, side, causal: answer.encoding.causal };
+    return { ...extent, key, side, causal: answer.encoding.causal, blocks: this.coarseOf(answer)?.side ?? 0 };
   }
 
   private commit(answer: Answer): void {
@@ -210,19 +222,25 @@ export class Thumbnails {
   }
 
   // Adds the parts that are known and not in the picture yet.
-  private compose(t: Thumb, { key, T, side, tokens, columns, causal }: Look, known: Has): ImageData {
+  private compose(t: Thumb, look: Look, known: Has): ImageData {
+    const { key, T, side, tokens, columns, causal } = look;
     const { state, theme } = this.app;
     if (t.draft?.look !== key)
       t.draft = { look: key, image: new ImageData(side, heightOf(state.show, side)), has: NOTHING };
     const { image, has } = t.draft;
     const attention = !has.attention && known.attention;
+    const coarse = !has.coarse && !known.attention && known.coarse;
     const profile = !has.profile && known.profile;
     const similarity = !has.similarity && known.similarity;
     t.draft.has = known;
     paintParts(
       image,
       {
-        attention: attention ? (known.small.attention ?? pool(attention, T, side, tokens, causal, columns)) : undefined,
+        attention: attention
+          ? (known.small.attention ?? pool(attention, T, side, tokens, causal, columns))
+          : coarse
+            ? pool(coarse, look.blocks, side, [...Array(look.blocks).keys()], causal)
+            : undefined,
         offsets: profile ? nearOffsets(profile) : undefined,
         similarity: similarity ? (known.small.similarity ?? pool(similarity, T, side, tokens)) : undefined,
       },
