@@ -196,6 +196,11 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await page.getByRole("application", { name: "Attention map, pooled" }).press("Home");
   await expect(page).not.toHaveURL(/zoom=/);
   await expect(page.locator(".plate:visible").last()).toContainText("tokens 1972–2099 by 0–127");
+  // Its largest cells and its pairs are of single heads, so it has no sum of heads.
+  await open(page, home, `view=pairs&model=causal&max=2100&layer=1&head=-1&text=${encodeURIComponent(longer)}`);
+  await expect(page.getByText("Heads are summed for texts of at most 2,048 tokens. Head 0 is shown instead.")).toBeVisible();
+  await expect(page.locator(".parts")).toContainText("Layer 1 · head 0");
+  await expect(page.locator(".strip-heads .sum")).toHaveCount(0);
   // Its text has elements for the tokens near the window. Keys reach all, and a chosen one fetches its row.
   await open(page, home, `view=text&model=causal&max=2100&layer=1&head=2&text=${encodeURIComponent(longer)}`);
   await page.locator("[data-t='0']").focus();

@@ -1,7 +1,7 @@
 // Everything the views share: the state, the answers it needs, and the head it names. A change of state makes requests;
 // their answers make a drawing.
 import { Address } from "./address";
-import type { Answer, JsonAnswer } from "./answer";
+import { isTooLong, type Answer, type JsonAnswer } from "./answer";
 import { Problem, type Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
@@ -16,7 +16,7 @@ import {
   type AnalyzeRequest,
   type Requested,
 } from "./requests";
-import { shapeOf, tellingHead, withinShape, type Selection, type Shape } from "./selection";
+import { shapeOf, SUM, tellingHead, withinShape, type Selection, type Shape } from "./selection";
 import { analyze, isFile, readJson, withinFile } from "./sources";
 import { CROSS_TOO_LONG, keepsPin, stackOf, withinStack } from "./stacks";
 import { INITIAL, leavesFirst, type State, type View } from "./state";
@@ -165,7 +165,9 @@ export class App {
   selection(answer: Answer | null, chosen: Selection = this.state, model: string = this.state.model): Selection {
     const unset = chosen.layer < 0 && chosen.head >= 0;
     const telling = unset && answer?.summary ? tellingHead(answer.summary) : null;
-    return withinShape(telling ?? chosen, unset && !answer ? null : this.shape(answer, model));
+    const within = withinShape(telling ?? chosen, unset && !answer ? null : this.shape(answer, model));
+    // The largest cells and the pairs of a long text are of single heads.
+    return within.head === SUM && isTooLong(answer) ? { ...within, head: 0 } : within;
   }
 
   // One head in single precision. Until the model's shape is known, the overview's entry, which has no answer then.

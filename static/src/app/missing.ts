@@ -1,15 +1,13 @@
 // Reports the parts of a link that cannot be shown.
-import type { Answer } from "./answer";
+import { isTooLong, WHOLE_MOST, type Answer } from "./answer";
+import { SUM } from "./selection";
 import type { State } from "./state";
 
 export const CHECKSUM = 12; // digits of a checksum in a link
 
 // One sentence for each field of the link that could not be read or that the model lacks; "" for none.
-export function missingIn(
-  state: State,
-  unread: readonly string[],
-  { model, sha256, layers, heads, encoding }: Answer,
-): string {
+export function missingIn(state: State, unread: readonly string[], answer: Answer): string {
+  const { model, sha256, layers, heads, encoding } = answer;
   const { layer, head, layer2, head2, view, against, beside, edits, exact, at, depth } = state;
   const second = view === "compare" && (against === "head" || against === "off");
   const lacks = (name: string, requested: readonly number[], has: number, owner: string, then: string): string[] => {
@@ -43,6 +41,9 @@ export function missingIn(
       last,
     ),
     ...lacks("head", second ? [head, head2] : [head], heads.length, model, last),
+    ...(head === SUM && isTooLong(answer)
+      ? [`Heads are summed for texts of at most ${WHOLE_MOST.toLocaleString("en")} tokens. Head 0 is shown instead.`]
+      : []),
     ...(view === "experiment"
       ? [
           ...chosen([...edits.filter(({ stack }) => !stack), ...pairsOf(exact)]),

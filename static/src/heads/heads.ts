@@ -1,6 +1,6 @@
 // The heads of a text for every view: their maps and figures, and one of them in full.
 import type { HeadScore } from "../../../build/openapi";
-import type { Answer } from "../app/answer";
+import { isTooLong, type Answer } from "../app/answer";
 import type { App } from "../app/app";
 import type { Entry } from "../app/cache";
 import { isPlain, PLAIN, type Measures } from "../app/measures";
@@ -15,7 +15,7 @@ import { Deriver, type Derived } from "./derived";
 import { isScore, type Known } from "./figures";
 import { KnownHeads } from "./known";
 import { roughHeadOf } from "./outputs";
-import { extentOf, isTooLong } from "./pooled";
+import { extentOf } from "./pooled";
 import type { Made } from "./worker";
 
 const HEADS_MOST = 8; // kept of one answer

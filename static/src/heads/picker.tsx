@@ -1,6 +1,6 @@
 // Chooses a layer and one of its heads (or their sum), with the layer's heads as small pictures.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Answer } from "../app/answer";
+import { isTooLong, type Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { scrollTo } from "../app/dom";
 import { lutOf } from "../maps/colour";
@@ -80,7 +80,7 @@ export function HeadPicker(props: {
       {props.play && answer && <Play layer={layer} layers={answer.layers.length} />}
       <div class="strip-heads" role="group" aria-label="Head" ref={strip} onKeyDown={step}>
         {shown.current &&
-          [...shown.current.heads, SUM].map((head) => {
+          [...shown.current.heads, ...(isTooLong(shown.current) ? [] : [SUM])].map((head) => {
             const pattern = known?.[head] && patternName(known[head]);
             const sum = head === SUM;
             const title = sum ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`;

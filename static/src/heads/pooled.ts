@@ -1,15 +1,9 @@
 // The maps and profiles of a long text, which the service makes small: all of its maps are too large for a page.
-import { partAt, type Answer, type Coarse } from "../app/answer";
+import { partAt, WHOLE_MOST, type Answer, type Coarse } from "../app/answer";
 import { perObject } from "../app/per-object";
 import { LONG } from "../app/requests";
 import { visibleTokens } from "../maps/thumbnail";
 import { fromHalves, signedBytes } from "./similarity";
-
-export const isLong = (overview: Answer | null | undefined): boolean => Boolean(overview?.pooled);
-// True if one head's whole maps are too large for a page.
-export const isTooLong = (overview: Answer | null | undefined): boolean =>
-  isLong(overview) && overview!.encoding.ids.length > WHOLE_MOST;
-const WHOLE_MOST = 2048; // tokens: 17 MB a map
 
 export const SHORT_ONLY = `This reads the whole maps of all heads: for texts of at most ${LONG} tokens. Set “Tokens at most” to see the beginning of this one.`;
 

@@ -1,6 +1,6 @@
 // Ranks all heads by the change of their maps between the two sides of a comparison.
 import { useRef } from "preact/hooks";
-import type { Answer } from "../../app/answer";
+import { isLong, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Requested } from "../../app/requests";
 import { attentionChange, similarityChange } from "../../heads/change";
@@ -8,7 +8,7 @@ import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { outputsAt } from "../../heads/outputs";
 import { linearTint } from "../../heads/tint";
 import { headsOf } from "../../heads/heads";
-import { isLong, SHORT_ONLY } from "../../heads/pooled";
+import { SHORT_ONLY } from "../../heads/pooled";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
 import { tokensOf } from "../../maps/axis";

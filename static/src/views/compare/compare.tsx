@@ -1,13 +1,14 @@
 // Two heads, two texts or two models side by side, and their difference on a diverging scale.
 import { stackOf } from "../../app/stacks";
 import { useMemo, useRef } from "preact/hooks";
+import { isTooLong } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Stack } from "../../app/state";
 import type { Entry } from "../../app/cache";
 import { mayBeLong, savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 import type { HeadNumbers } from "../../heads/head-map";
 import { HeadPicker } from "../../heads/picker";
-import { isTooLong, WHOLE_ONLY } from "../../heads/pooled";
+import { WHOLE_ONLY } from "../../heads/pooled";
 import { nameOf, SUM, titleOf, type Selection } from "../../app/selection";
 import type { Head } from "../../maps/analysis";
 import type { MapTrio, Pair } from "../../maps/map-trio";

@@ -1,10 +1,10 @@
 // Which head of the other model is most like this one: all of its heads by CKA over several texts, one layer a frame.
 import { useRef } from "preact/hooks";
-import { partAt, type Answer } from "../../app/answer";
+import { isLong, partAt, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { EXAMPLES } from "../../app/examples";
 import type { Requested } from "../../app/requests";
-import { isLong, SHORT_ONLY } from "../../heads/pooled";
+import { SHORT_ONLY } from "../../heads/pooled";
 import { rankHeads } from "../../heads/between";
 import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../heads/match";
 import { SUM, type Selection } from "../../app/selection";

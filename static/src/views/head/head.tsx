@@ -2,6 +2,7 @@
 // pooled ones, and a window of them where the reader clicks.
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo } from "preact/hooks";
+import { isTooLong } from "../../app/answer";
 import type { App } from "../../app/app";
 import { poolOf } from "../../app/requests";
 import { SUM, titleOf, type Selection } from "../../app/selection";
@@ -12,7 +13,6 @@ import { CentreInFrame, MEASURE_FIELDS, MeasureControls } from "../../heads/meas
 import { attentionName } from "../../heads/measures";
 import { PairRanking, pairNumbers, type EntryPair } from "../../heads/pair-ranking";
 import { HeadPicker } from "../../heads/picker";
-import { isTooLong } from "../../heads/pooled";
 import { TWO_SIDED_MOST, TwoSided } from "../../heads/two-sided";
 import { isRectangular, type Axis, type Head } from "../../maps/analysis";
 import { pinnedIn, pinOf, tokenAxisOf } from "../../maps/axis";

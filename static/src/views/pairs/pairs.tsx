@@ -1,6 +1,6 @@
 // High-similarity pairs of one head as a table, in the text beside it, and by distance.
 import { useMemo, useState } from "preact/hooks";
-import type { Answer } from "../../app/answer";
+import { isTooLong, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { LONG_PAIRS_MOST, pairsRequest, savedRequest } from "../../app/requests";
 import { isCross, rowTexts } from "../../app/stacks";
@@ -13,7 +13,6 @@ import { amongRows, entryOf, pinnedIn, tokenAxisOf, tokensOf } from "../../maps/
 import { perObject } from "../../app/per-object";
 import type { Theme } from "../../app/theme";
 import { headsOf } from "../../heads/heads";
-import { isTooLong } from "../../heads/pooled";
 import { hueOf, HUES } from "../../maps/colour";
 import {
   countAbove,

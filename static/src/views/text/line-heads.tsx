@@ -1,9 +1,9 @@
 // The heads whose attention is drawn as lines over the text: the one on screen, and those ticked with it.
+import { isLong } from "../../app/answer";
 import type { App } from "../../app/app";
 import { SUM, type Selection, type Shape } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { jointMap, jointOf } from "../../heads/joint";
-import { isLong } from "../../heads/pooled";
 import { isRectangular, type Axis, type Head } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";

@@ -1,7 +1,7 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
 import { useMemo, useRef, useState } from "preact/hooks";
-import type { Answer } from "../../app/answer";
+import { isLong, isTooLong, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
@@ -15,7 +15,6 @@ import { perObject } from "../../app/per-object";
 import type { Selection } from "../../app/selection";
 import { headsOf } from "../../heads/heads";
 import { isOfTarget, jointOf, TARGET } from "../../heads/joint";
-import { isLong, isTooLong } from "../../heads/pooled";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf, tokenAxisOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
