@@ -378,7 +378,7 @@ function StackFields({ of }: { of: Edited }) {
   const model = app.modelName();
   if (!hasDecoder(model) && !canContinue(model)) return null;
   return (
-    <div class="line">
+    <div class="line" role="toolbar" aria-label="What is read and written">
       {hasDecoder(model) && (
         <Field label="Heads of">
           <select
