@@ -105,7 +105,13 @@ test("a pointer that passes heads draws the card alone, and the head where it re
   await settled(page);
   const count = (of: "places" | "transitions" | "heads"): Promise<number> =>
     page.evaluate((name) => (window as unknown as { counts: Record<typeof name, number> }).counts[name], of);
-  const before = await count("places");
+  let before = 0;
+  const rests = async (): Promise<boolean> => {
+    const last = before;
+    before = await count("places");
+    return before === last;
+  };
+  await expect.poll(rests, { intervals: [1000] }).toBe(true); // the maps that refine the first pictures come in parts
   expect(before).toBeGreaterThanOrEqual(144); // what is counted is drawn with the grid
   const card = page.getByRole("region", { name: "Enlarged head" });
   const picture = card.locator("canvas").last();
