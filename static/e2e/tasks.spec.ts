@@ -213,6 +213,14 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   await expect(page.locator(".card.attention li").first()).toBeVisible();
   await settled(page);
   expect(await findings(page)).toEqual([]);
+  // Lines are of four heads: the rows of the others are fetched for the chosen token, all of the layer at once.
+  await expect(page.getByLabel("Heads whose attention is drawn").getByRole("checkbox", { checked: true })).toHaveCount(4);
+  const lined = (await saved(page, "CSV")).bytes.toString().trim().split(/\r?\n/).map((row) => row.split(","));
+  const [[fetched]] = (await ask(request, home, { model: "causal", text: longer, max_tokens: 2100, layers: [1], heads: [3], outputs: ["sliced_attentions"],
+    rows: [2098, 2099], columns: [0, 2100] })).sliced_attentions;
+  const at = lined[0]!.indexOf("attends_to_l1_h3");
+  expect(at).toBeGreaterThan(0);
+  for (const t of [0, 1000, 2098]) expect(Number(lined[t + 1]![at])).toBeCloseTo(fetched[0][t], 5);
   // Its colours can be losses, too. Words under its tokens are left out.
   await page.getByRole("radio", { name: "Loss" }).check();
   await expect(page.locator(".colour-bar")).toContainText("Loss, nats");

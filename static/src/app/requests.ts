@@ -183,9 +183,14 @@ export const savedWindowRequest = (
   return { ...pooled, ...part, outputs: [...(pooled.outputs ?? []), ...(part.outputs ?? [])] };
 };
 
-// Some rows and columns of all heads' maps, of a text whose whole maps are too large.
-export const attentionPartRequest = (state: Requested, rows: Range, columns: Range): AnalyzeRequest =>
-  wholeRequest(state, "all", "all", ["sliced_attentions"], { rows: [...rows], columns: [...columns] });
+// Some rows and columns of the maps of all heads, or of all of some layers, of a text whose whole maps are too large.
+export const attentionPartRequest = (
+  state: Requested,
+  rows: Range,
+  columns: Range,
+  layers: AnalyzeRequest["layers"] = "all",
+): AnalyzeRequest =>
+  wholeRequest(state, layers, "all", ["sliced_attentions"], { rows: [...rows], columns: [...columns] });
 
 export const similarityPartRequest = (state: Requested, rows: Range, columns: Range): AnalyzeRequest => ({
   ...inputOf(state),

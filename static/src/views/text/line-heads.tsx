@@ -7,7 +7,7 @@ import { jointMap, jointOf } from "../../heads/joint";
 import { isRectangular, type Axis, type Head } from "../../maps/analysis";
 import { project } from "../../maps/axis";
 import { useApp } from "../../ui/context";
-import { attentionRows, type Rows } from "./rows";
+import { attentionRows, rowsOfOthers, type Rows } from "./rows";
 import { LINES_MOST } from "./state";
 
 export interface LineHead extends Selection {
@@ -23,7 +23,7 @@ const FIRST = 4; // heads drawn before one is ticked
 
 // The heads that are drawn, the one on screen among them. Until some are ticked, the next ones of its layer.
 function drawnHeads(app: App, shape: Shape | null, shown: Selection): Selection[] {
-  if (!shape || isLong(app.overview().answer)) return [shown]; // maps of a long text come one by one
+  if (!shape) return [shown];
   const ticked = app.state.beside
     .map(([layer, head]) => ({ layer, head }))
     .filter(({ layer, head }) => layer < shape.layers && head < shape.heads);
@@ -62,16 +62,24 @@ function rowsAt(app: App, own: Head, { layer, head }: Selection): Rows | null {
   return known.rows;
 }
 
-// `own`: the head on screen, whose rows are `rows`; null: of a long text, whose other heads are not here.
-export function lineHeads(app: App, own: Head | null, shown: Selection, rows: Rows): LineHead[] {
-  const heads = own ? drawnHeads(app, app.shape(app.overview().answer, app.state.model), shown) : [shown];
+// `own`: the head on screen, whose rows are `rows`; null: of a long text, whose maps are not here.
+export function lineHeads(
+  app: App,
+  own: Head | null,
+  shown: Selection,
+  rows: Rows,
+  chosen: readonly number[],
+): LineHead[] {
+  const overview = app.overview().answer;
+  const heads = drawnHeads(app, app.shape(overview, app.state.model), shown);
   const lanes = lanesOf(heads);
-  return heads.map((one, n) => ({
-    ...one,
-    lane: lanes[n] ?? 0,
-    name: nameOfLine(one),
-    rows: own && !isSame(one, shown) ? rowsAt(app, own, one) : rows,
-  }));
+  const others = heads.filter((one) => !isSame(one, shown));
+  const fetched = !own || isLong(overview) ? rowsOfOthers(app, rows.axis, others, chosen) : null;
+  const rowsOfOne = (one: Selection): Rows | null => {
+    if (isSame(one, shown)) return rows;
+    return fetched ? (fetched[others.indexOf(one)] ?? null) : own && rowsAt(app, own, one);
+  };
+  return heads.map((one, n) => ({ ...one, lane: lanes[n] ?? 0, name: nameOfLine(one), rows: rowsOfOne(one) }));
 }
 
 // Ticks for the heads of the layer on screen, and for those of other layers that are drawn.

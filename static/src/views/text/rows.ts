@@ -1,11 +1,11 @@
 // The relations of tokens: what each attends to, is attended by and is similar to. The maps of a long text are too large
 // for a page, so a row or a column is fetched for each chosen token.
 import { useMemo } from "preact/hooks";
-import type { Answer } from "../../app/answer";
+import { partAt, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { perObject } from "../../app/per-object";
-import { pairsRequest, windowRequest, type AnalyzeRequest, type Range } from "../../app/requests";
+import { attentionPartRequest, pairsRequest, windowRequest, type AnalyzeRequest, type Range } from "../../app/requests";
 import { SUM, type Selection } from "../../app/selection";
 import type { State } from "../../app/state";
 import { isOfTarget, TARGET } from "../../heads/joint";
@@ -173,4 +173,52 @@ export function useFetched(
     [overview, String(chosen), maximum, found, ...answers],
   );
   return { rows, waiting };
+}
+
+// Fetches the rows of other heads of a long text: one pass for each chosen token and layer, one after the other. A head has
+// null until all of its rows are here.
+export function rowsOfOthers(
+  app: App,
+  axis: Axis,
+  others: readonly Selection[],
+  chosen: readonly number[],
+): (Rows | null)[] {
+  const { state, cache } = app;
+  const T = app.overview().answer?.encoding.ids.length ?? 0;
+  const column = state.relation === "from";
+  const known = new Map<string, Answer>();
+  let waits = false;
+  for (const layer of new Set(others.map((one) => one.layer)))
+    for (const t of chosen.slice(-CHOSEN_MOST)) {
+      const group = axis.groups[t] ?? [];
+      const own: Range = [Math.min(...group), Math.max(...group) + 1]; // a word's tokens adjoin
+      const request = attentionPartRequest(state, column ? [0, T] : own, column ? own : [0, T], [layer]);
+      const answer = waits ? cache.peek(request) : cache.want(request).answer;
+      if (answer) known.set(`${layer} ${t}`, answer);
+      else waits = true;
+    }
+  return others.map(({ layer, head }) => {
+    const values = new Map<number, Float64Array>();
+    for (const t of chosen.slice(-CHOSEN_MOST)) {
+      const answer = known.get(`${layer} ${t}`);
+      if (!answer) return null;
+      values.set(t, partOver(axis, answer, head, column));
+    }
+    const of = (relation: Relation, t: number): Values | null =>
+      relation === state.relation ? (values.get(t) ?? null) : null;
+    return { axis, map: () => null, of, pairs: () => null };
+  });
+}
+
+// Brings a head's fetched rows of an entry, or its columns, onto the axis. Attention is summed over the tokens of an entry
+// that are attended to, and averaged over those that attend.
+function partOver(axis: Axis, answer: Answer, head: number, column: boolean): Float64Array {
+  const part = partAt(answer.parts.attention!, answer, 0, head);
+  const T = answer.encoding.ids.length;
+  const wide = part.length / T; // tokens of the entry
+  return Float64Array.from(axis.groups, (group) => {
+    let sum = 0;
+    for (const u of group) for (let k = 0; k < wide; k++) sum += part[column ? u * wide + k : k * T + u]!;
+    return sum / (column ? group.length : wide);
+  });
 }

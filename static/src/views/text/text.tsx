@@ -1,7 +1,7 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
 import { useMemo, useRef, useState } from "preact/hooks";
-import { isLong, isTooLong, type Answer } from "../../app/answer";
+import { isTooLong, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { hasSimilarities } from "../../app/sources";
 import { layerRequest } from "../../app/requests";
@@ -63,7 +63,7 @@ export function TextView() {
   const fetched = useFetched(app, long, selection, chosen);
   const rows = fetched.rows ?? (head && rowsOf(head));
   const cross = isCross(state);
-  const lines = rows ? linesShown(app, own, selection, rows) : [];
+  const lines = rows ? linesShown(app, own, selection, rows, chosen) : [];
   const task = axis && taskOf(app)?.answer;
   const says = long ? null : SAYS[app.model()?.task ?? ""]; // words under thousands of tokens would halt the wheel
   const causal = app.model()?.causal ?? false;
@@ -109,9 +109,7 @@ export function TextView() {
         )}
       </Toolbar>
       {/* Weighted maps are here of the head on screen only. */}
-      {head && drawsAttention(state) && !state.weigh && !isLong(app.overview().answer) && (
-        <LineHeads heads={lines} shown={selection} />
-      )}
+      {rows && drawsAttention(state) && !(own && state.weigh) && <LineHeads heads={lines} shown={selection} />}
       {statusOf(app, entry, rows !== null && !stale)}
       {statusOf(app, fetched.waiting)}
       {statusOf(app, attributing?.waiting)}
@@ -131,12 +129,18 @@ const drawsAttention = ({ arcs, relation }: State): boolean => arcs && relation 
 const fractionRows = perObject((head: Head): Rows => attentionRows(head.axis, fractionsOf(head.attention)));
 
 // `own`: null of a long text.
-function linesShown(app: App, own: Head | null, selection: Selection, rows: Rows): LineHead[] {
+function linesShown(
+  app: App,
+  own: Head | null,
+  selection: Selection,
+  rows: Rows,
+  chosen: readonly number[],
+): LineHead[] {
   const { state } = app;
   if (!drawsAttention(state)) return [];
   return own && state.weigh
     ? [{ ...selection, lane: 0, name: nameOfLine(selection), rows: fractionRows(jointOf(own)) }]
-    : lineHeads(app, own, selection, rows);
+    : lineHeads(app, own, selection, rows, chosen);
 }
 
 // The entries of the chosen tokens.
@@ -315,7 +319,7 @@ function TextLines(props: {
   return (
     <p class="muted caption" role="status">
       {rows.axis.generated.includes(true) && "Underlined tokens were written by the model. "}
-      {state.arcs && noteOf(state, ends, lines, around.size > 0 || rows.map(state.relation) !== null)}
+      {state.arcs && noteOf(state, ends, lines, around, around.size > 0 || rows.map(state.relation) !== null)}
     </p>
   );
 }
@@ -365,6 +369,7 @@ function noteOf(
   { relation, weigh, tau }: State,
   ends: readonly Ends[],
   lines: readonly LineHead[],
+  around: ReadonlySet<number>,
   counted: boolean,
 ): string {
   if (!counted)
@@ -373,7 +378,9 @@ function noteOf(
       : "";
   const count = ends.reduce((sum, of) => sum + of.count, 0);
   const least = `${LINE_LEAST}${weigh ? " of the largest" : ""}`;
-  const bare = lines.filter(({ rows }, lane) => rows && !ends[lane]?.count).map(({ name }) => name);
+  const isKnown = (rows: Rows): boolean =>
+    rows.map(relation) !== null || (around.size > 0 && [...around].every((t) => rows.of(relation, t)));
+  const bare = lines.filter(({ rows }, n) => rows && isKnown(rows) && !ends[n]?.count).map(({ name }) => name);
   const drawn = relation === "similar" ? "pairs" : `attentions of at least ${least}`;
   const shared = lines.length > 1 ? `, shared evenly among ${lines.length} heads` : "";
   return [
