@@ -43,7 +43,8 @@ export class FocusKeeper {
     const focused = document.activeElement;
     const entrance = this.entranceOf(root);
     if (entrance === null) {
-      if (this.byKeys && focused && root.contains(focused) && !focused.getClientRects().length) this.hold(root);
+      if (this.byKeys && focused && root.contains(focused) && !focused.checkVisibility({ visibilityProperty: true }))
+        this.hold(root);
       return;
     }
     if (this.awaited === root && focused === root.firstElementChild) entrance?.focus();

@@ -50,4 +50,6 @@ export const COMPONENTS: Record<View, FunctionComponent> = {
 
 // The element that takes the keyboard's focus in a view: undefined for the last one, null while it is not drawn yet.
 export const entranceOf = (view: View, root: HTMLElement): HTMLElement | null | undefined =>
-  view === "head" ? root.querySelector<HTMLElement>(".plates:not([hidden]) canvas[tabindex]") : undefined;
+  view === "head"
+    ? root.querySelector<HTMLElement>(".view:not([aria-busy=true]) .plates:not([hidden]) canvas[tabindex]")
+    : undefined;

@@ -70,7 +70,7 @@ export const WHOLE_MOST = 2048; // tokens: 17 MB a map
 export const isLong = (overview: Answer | null | undefined): boolean => Boolean(overview?.pooled);
 // True if one head's whole maps are too large for a page.
 export const isTooLong = (overview: Answer | null | undefined): boolean =>
-  isLong(overview) && overview!.encoding.ids.length > WHOLE_MOST;
+  isLong(overview) && (overview?.encoding.ids.length ?? 0) > WHOLE_MOST;
 
 // An answer as JSON: lists of tokens and few numbers.
 export type JsonAnswer = AnalyzeAnswer & { bytes: number };
