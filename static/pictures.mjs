@@ -70,9 +70,7 @@ async function takeReadme(path, dark) {
   const part = (fragment, size, selector) => take(fragment, { ...size, part: selector, embed: "?embed", fine: 2, dark });
   const grid = await part(`view=overview&${SHORT}`, { width: 1000, height: 860 }, ".grid");
   const lines = await part(`view=text&beside=1.7&${SHORT}`, { width: 640 }, ".paper");
-  const narrow = { width: 430, height: 1600 };
-  const attention = await part(`view=head&${SHORT}`, narrow, ".plate >> nth=0");
-  const similarity = await part(`view=head&${SHORT}`, narrow, ".plate >> nth=1");
+  const maps = await part(`view=head&sided=0&${SHORT}`, { width: 868, height: 1600 }, ".plates:visible");
   const context = await browser.newContext({ viewport: { width: 1120, height: 720 }, deviceScaleFactor: 2 });
   const page = await context.newPage();
   const image = (picture) => `<img src="data:image/png;base64,${picture.toString("base64")}">`;
@@ -81,9 +79,9 @@ async function takeReadme(path, dark) {
     body { margin: 0; background: ${paper}; color: ${ink}; font: 600 17px/1.5 system-ui, sans-serif; }
     img { zoom: .5; } body > img { zoom: normal; height: 680px; margin: 20px; opacity: .65; }
     div { position: fixed; right: 20px; top: 140px; padding: 10px 16px 0; background: ${paper}; border: 1px solid ${edge}; border-radius: 8px; }
-    p { margin: 0; } img + img { margin-left: 40px; }
+    p { margin: 0; }
     </style>${image(grid)}<div>Layer 1, head 7: each token looks at the one before<p>${image(lines)}</p>
-    <p>${image(attention)}${image(similarity)}</p></div>`);
+    <p>${image(maps)}</p></div>`);
   await page.screenshot({ path });
   await context.close();
 }
