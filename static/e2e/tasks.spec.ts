@@ -189,6 +189,10 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   expect(cells).toHaveLength(1 + 128 * 128);
   const [, , , , ...row300] = cells.find((line) => line.startsWith("2090,300,"))!.split(",");
   row300.forEach((value, k) => expect(Number(value)).toBeCloseTo(near[k]!, 5));
+  // An overlay of whole maps is not drawn, and the control says so.
+  await open(page, home, `view=head&model=causal&max=2100&layer=1&head=2&pin=2090.300&overlay=mask&text=${encodeURIComponent(longer)}`);
+  await expect(page.getByLabel("Overlay").locator("option:checked")).toHaveText("None");
+  await settled(page);
   // It is zoomed; the pooled maps are not. A cell of theirs opens its window as a whole.
   await page.getByRole("button", { name: "Zoom in" }).click();
   await expect(page).toHaveURL(/zoom=/);
@@ -221,6 +225,8 @@ test("a long text opens with pooled maps, and ranks its heads by single cells", 
   const at = lined[0]!.indexOf("attends_to_l1_h3");
   expect(at).toBeGreaterThan(0);
   for (const t of [0, 1000, 2098]) expect(Number(lined[t + 1]![at])).toBeCloseTo(fetched[0][t], 5);
+  const [arrays] = await Promise.all([page.waitForRequest((sent) => sent.url().endsWith("format=npz")), saved(page, "npz")]);
+  expect(arrays.postDataJSON()).toMatchObject({ layers: [1], heads: expect.arrayContaining([2, 3]), rows: [2098, 2099], columns: [0, 2100] });
   // Its colours can be losses, too. Words under its tokens are left out.
   await page.getByRole("radio", { name: "Loss" }).check();
   await expect(page.locator(".colour-bar")).toContainText("Loss, nats");

@@ -75,9 +75,10 @@ const pooledOutputs = (tokens: number): Pick<AnalyzeRequest, "outputs" | "pool">
   pool: Math.ceil(tokens / BLOCKS_MOST),
 });
 
-// Coarse attention for the first thumbnails of a text whose whole maps take long to come. Nothing for other texts.
-// `max` 0 is at most BLOCKS_MOST. Blocks have all tokens, so a text without special ones waits for the maps.
-function coarseOutputs(state: Requested, tokens: number): Pick<AnalyzeRequest, "outputs" | "pool"> {
+// Outputs and figures of a text whose whole maps follow. Where these take long to come, coarse attention makes the first
+// thumbnails. `max` 0 is at most BLOCKS_MOST. Blocks have all tokens, so a text without special ones waits for the maps.
+function wholeOutputs(state: Requested, tokens: number): Pick<AnalyzeRequest, "outputs" | "pool"> {
+  if (isCross(state)) return { outputs: ["head_outputs"] };
   const most = Math.min(charactersOf(state), state.max, tokens || LONG);
   return most > BLOCKS_MOST && state.special && !state.interventions
     ? { outputs: ["head_outputs", "summary", "max_pooled_attentions"], pool: Math.ceil(most / BLOCKS_MOST) }
@@ -92,11 +93,7 @@ export function overviewRequest(state: Requested, threshold: number, tokens = 0)
     ...inputOf(state),
     layers: "all",
     heads: "all",
-    ...(long
-      ? pooledOutputs(tokens)
-      : isCross(state)
-        ? { outputs: ["head_outputs"] as const }
-        : coarseOutputs(state, tokens)),
+    ...(long ? pooledOutputs(tokens) : wholeOutputs(state, tokens)),
     dtype: "f2",
     threshold,
   };

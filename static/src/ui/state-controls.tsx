@@ -35,7 +35,10 @@ export function StateSelect<K extends Fields<string | number>>(props: Of<K, Para
   const { field, step, also, options, ...rest } = props;
   const { says, choices, value, onChange } = useField(field, step, also);
   const named = options ?? choices.map((choice) => [choice.value as ValueOf<K>, choice.label] as const);
-  return <Select {...says} {...rest} options={named} value={value as ValueOf<K>} onChange={onChange} />;
+  const offered = named.find(([one]) => one === value) ?? named[0]; // an address may have what is not offered here
+  return (
+    <Select {...says} {...rest} options={named} value={offered?.[0] ?? (value as ValueOf<K>)} onChange={onChange} />
+  );
 }
 
 export function StateSegmented<K extends Fields<string>>(

@@ -28,7 +28,7 @@ import { statusOf, StatusLine } from "../../ui/status";
 import { Columns } from "../../ui/table";
 import { Toolbar } from "../../ui/toolbar";
 import { HeadFacts } from "./facts";
-import { followed, useParts } from "./parts";
+import { useParts, withinPart } from "./parts";
 import { Plates, QUANTITIES } from "./plates";
 import { headExport } from "./saved";
 
@@ -221,7 +221,7 @@ function Sided({ head, tokens }: { head: Head; tokens: number | undefined }) {
 }
 
 function PinnedRow({ head, row }: { head: Head; row: number }) {
-  const state = followed(useApp().state, head);
+  const state = withinPart(useApp().state, head.part);
   const { axis, columns, attention, similarity, normalized } = head;
   const weighted = state.weigh && head.weighted;
   const shown = weighted || attention;

@@ -6,6 +6,7 @@ import type { Entry } from "../../app/cache";
 import { perObject } from "../../app/per-object";
 import { pooledHeadRequest, poolOf, windowRequest, type Range } from "../../app/requests";
 import type { Selection } from "../../app/selection";
+import { hasSimilarities } from "../../app/sources";
 import type { State } from "../../app/state";
 import { withDiagonal, type Axis, type Head } from "../../maps/analysis";
 import { axisOf, entriesOf, project, tokenAxisOf, type Lens } from "../../maps/axis";
@@ -13,11 +14,13 @@ import { axisOf, entriesOf, project, tokenAxisOf, type Lens } from "../../maps/a
 const SIDE = 128; // tokens along a window
 
 // The state as far as the maps can follow it. Only whole maps have column sums and other measures than the plain ones, and
-// the blocks of pooled maps have no diagonal and no sentences.
-export function followed(state: State, { part }: Pick<Head, "part">): State {
-  if (!part) return state;
-  const overlay = part === "window" && state.overlay === "pairs" ? "pairs" : "none";
-  const plain = { ...state, overlay, weigh: false, space: "head" } as const;
+// the blocks of pooled maps have no diagonal and no sentences. Without similarities there are no regions of them.
+export function withinPart(state: State, part: Head["part"]): State {
+  const { overlay } = state;
+  const kept = part ? part === "window" && overlay === "pairs" : hasSimilarities(state) || overlay === "mask";
+  const known = kept || overlay === "none" ? state : { ...state, overlay: "none" as const };
+  if (!part) return known;
+  const plain = { ...known, weigh: false, space: "head" } as const;
   return part === "window" ? plain : { ...plain, diag: "paper", lines: false, positions: false };
 }
 

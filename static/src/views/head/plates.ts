@@ -20,7 +20,7 @@ import { shadeOf, type Shade } from "../../maps/shade";
 import { Viewport } from "../../maps/viewport";
 import { notedIn } from "../../app/stacks";
 import type { State } from "../../app/state";
-import { followed } from "./parts";
+import { withinPart } from "./parts";
 import { notesOn, storyOf } from "../../story/story";
 
 export const QUANTITIES = ["attention", "similarity"] as const;
@@ -127,9 +127,9 @@ export class Plates {
   }
 
   private shown(head: Head, quantity: Quantity): Shown {
-    const state = followed(this.app.state, head);
     const { theme } = this.app;
     const { axis, part } = head;
+    const state = withinPart(this.app.state, part);
     const columns = ofTargets(head, quantity) ? axis : head.columns;
     const label = quantity === "attention" ? attentionName(state) : "Context similarity";
     const unknown = quantity === "similarity" && state.diag === "on" && !head.own ? "; its diagonal is not known" : "";

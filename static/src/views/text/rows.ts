@@ -6,7 +6,7 @@ import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { perObject } from "../../app/per-object";
 import { attentionPartRequest, pairsRequest, windowRequest, type AnalyzeRequest, type Range } from "../../app/requests";
-import { SUM, type Selection } from "../../app/selection";
+import type { Selection } from "../../app/selection";
 import type { State } from "../../app/state";
 import { isOfTarget, TARGET } from "../../heads/joint";
 import type { Axis, Head } from "../../maps/analysis";
@@ -143,7 +143,7 @@ export function fetchedRows(axis: Axis, parts: readonly Fetched[], maximum: numb
 }
 
 // Asks for what the relation needs, one token after the other, and takes what is here of the rest. Pairs are drawn while
-// no token is chosen. They also tell the largest similarity of summed heads. `overview`: of a long text; null: of none.
+// no token is chosen. `overview`: of a long text; null: of none.
 export function useFetched(
   { state, cache }: App,
   overview: Answer | null,
@@ -153,8 +153,7 @@ export function useFetched(
   const { arcs, relation } = state;
   const { layer, head } = selection;
   const T = overview?.encoding.ids.length ?? 0;
-  const summed = head === SUM;
-  const listed = overview && relation === "similar" && (chosen.length ? summed : arcs);
+  const listed = overview && relation === "similar" && !chosen.length && arcs;
   const pairs = listed ? cache.want(pairsRequest(state, layer, head)) : null;
   let waiting: Entry | null = pairs?.answer ? null : pairs;
   const parts: Fetched[] = [];
@@ -166,7 +165,7 @@ export function useFetched(
     parts.push({ t, row: cache.peek(row), column: cache.peek(column) });
   }
   const found = pairs?.answer?.pairs ?? null;
-  const maximum = (summed ? found?.similarity[0] : overview?.summary?.[layer]?.[head]?.max_similarity) ?? NaN;
+  const maximum = overview?.summary?.[layer]?.[head]?.max_similarity ?? NaN;
   const answers = Array.from({ length: 2 * CHOSEN_MOST }, (_, k) => parts[k >> 1]?.[k % 2 ? "row" : "column"]);
   const rows = useMemo(
     () => overview && fetchedRows(tokenAxisOf(overview.encoding), parts, maximum, found),

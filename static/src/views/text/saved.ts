@@ -45,12 +45,18 @@ export function textExport(app: App, saved: Saved): Exportable | null {
       ...columns.map(({ values }) => values[t] ?? NaN),
     ]),
   ];
-  const request = long
-    ? partRequest(state, selection, chosen[0] ?? 0, axis.n, state.relation === "from")
-    : wholeRequest(app, saved);
+  const request = long ? partsRequest(app, saved) : wholeRequest(app, saved);
   const attributed = attribution ? withAttribution(request, attribution) : request;
   const made = madeOf(app, answer, `text-${nameOf(selection)}`, attributed);
   return { ...made, rows, heads: pairNumbers(app, axis, pair) };
+}
+
+// The row or column of the token that was chosen first, in all heads of the table.
+function partsRequest(app: App, { rows, selection, lines, chosen }: Saved): AnalyzeRequest {
+  const { state } = app;
+  const { layers, heads } = headsRequest(app, [selection, ...lines], []);
+  const part = partRequest(state, selection, chosen[0] ?? 0, rows.axis.n, state.relation === "from");
+  return { ...part, ...(layers && { layers }), ...(heads && { heads }) };
 }
 
 function wholeRequest(app: App, { selection, lines }: Saved): AnalyzeRequest {
