@@ -21,7 +21,7 @@
 #define PROGRAM "rsvg-convert"
 
 enum { SECONDS_MAX = 120 }; /* of processor time */
-enum { LOOK_MS = 50 };      /* between two looks whether the request is cancelled */
+enum { LOOK_MS = 50 };      /* between two looks at the program and at the request */
 
 /* The points of a page of PDF along a side, and the pixels that the program draws along one. */
 #define PAGE_MAX 14400.0
@@ -94,7 +94,7 @@ static int program_start(char *const *arguments, const int files[FILES], pid_t *
 /* Waits for the program, and ends it if the request is cancelled. */
 static hs_status program_wait(pid_t process, const atomic_int *cancelled, int *ret_status, hs_error *err)
 {
-    const int ended = pidfd_open(process, 0); /* without it the look finds the end */
+    const int ended = pidfd_open(process, 0); /* -1: the program's end is found at the next look */
     bool stopped = false;
     pid_t found;
     while ((found = waitpid(process, ret_status, WNOHANG)) == 0) {

@@ -7,7 +7,7 @@ import { describeCell } from "../src/maps/readout.ts";
 import { LONG, LONG_PAIRS_MOST, mayBeLong, overviewRequest, pairsRequest } from "../src/app/requests.ts";
 import { countAbove, pairsFrom } from "../src/maps/pairs.ts";
 import { countOf } from "../src/views/pairs/pairs.tsx";
-import { blocksOf, followed, windowAround, windowHead } from "../src/views/head/parts.ts";
+import { blocksOf, windowAround, windowHead, withinPart } from "../src/views/head/parts.ts";
 import { pinnedIn, pinOf, tokenAxisOf } from "../src/maps/axis.ts";
 import { coarseMapsOf, extentOf, smallMapsOf } from "../src/heads/pooled.ts";
 import { profilesOf } from "../src/heads/profiles.ts";
@@ -493,11 +493,11 @@ test("a window has the values of its cells, by the tokens of its rows and column
 
 test("what needs whole maps is not shown of a part", () => {
   const state = { ...INITIAL, overlay: "regions", weigh: true, space: "residual", diag: "off", lines: true };
-  assert.equal(followed(state, {}), state);
-  const { overlay, weigh, space, diag, lines } = followed(state, { part: "window" });
+  assert.equal(withinPart(state, undefined), state);
+  const { overlay, weigh, space, diag, lines } = withinPart(state, "window");
   assert.deepEqual([overlay, weigh, space, diag, lines], ["none", false, "head", "off", true]);
-  assert.equal(followed({ ...state, overlay: "pairs" }, { part: "window" }).overlay, "pairs");
-  const pooled = followed({ ...state, overlay: "pairs" }, { part: "pooled" });
+  assert.equal(withinPart({ ...state, overlay: "pairs" }, "window").overlay, "pairs");
+  const pooled = withinPart({ ...state, overlay: "pairs" }, "pooled");
   assert.deepEqual([pooled.overlay, pooled.diag, pooled.lines], ["none", "paper", false]);
 });
 
