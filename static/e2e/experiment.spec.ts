@@ -93,7 +93,7 @@ test("maps before and after, and their difference cell by cell", async ({ watche
   expect(Math.abs(read("  after") - is)).toBeLessThan(0.02 * Math.abs(is));
   expect(Math.abs(read("after - before") - (is - was))).toBeLessThan(0.02 * Math.abs(is - was));
   await open(page, home, `${QUERY}&edits=z5.1&layer=3&head=2`);
-  await expect(page.getByRole("figure").nth(2)).toContainText("nothing differs here: a change acts on later layers");
+  await expect(page.getByRole("figure").nth(2)).toContainText("nothing differs here: a change acts on the layers after its own");
   const tops = await page.locator(".plate .heatmap").evaluateAll((maps) => maps.map((map) => map.getBoundingClientRect().top));
   expect(new Set(tops).size).toBe(1); // in one row, though one title has more lines
 });

@@ -67,7 +67,7 @@ export interface Block {
   tail: string; // the text behind its last token
 }
 
-const WHOLE_MOST = 512; // tokens of a text that is one block
+const ONE_BLOCK_MOST = 512; // tokens of a text that is one block
 const LEAST = 48; // tokens of a block that ends with a sentence
 const MOST = 80;
 
@@ -77,7 +77,7 @@ export function blocksOf(spans: readonly Span[], { n, sentences }: Pick<Axis, "n
   let start = 0;
   spans.forEach(({ t }, k) => {
     const length = k + 1 - start;
-    const ends = n > WHOLE_MOST && (length >= MOST || (length >= LEAST && sentences[t] !== sentences[t + 1]));
+    const ends = n > ONE_BLOCK_MOST && (length >= MOST || (length >= LEAST && sentences[t] !== sentences[t + 1]));
     if (k + 1 < spans.length && !ends) return;
     const part = spans.slice(start, k + 1).map((span, at) => (start && !at ? { ...span, between: "" } : span));
     blocks.push({ from: part[0]?.t ?? 0, to: t + 1, spans: part, tail: spans[k + 1]?.between ?? "" });

@@ -44,7 +44,7 @@ export function ExperimentMaps(props: {
 }
 
 const NOTHING = "nothing differs here";
-const EARLY = ": a change acts on later layers, choose one of them";
+const EARLY = ": a change acts on the layers after its own";
 
 function headingOf(pair: Pair, edits: readonly Edit[], selection: Selection, similarity: boolean): Heading {
   const { layer, head } = selection;
